@@ -1,0 +1,36 @@
+# acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup sweep test lint images doctor clean
+
+PYTHON_FILES := runner tests
+TESTS := $(wildcard tests/unit tests/engine tests/hostile)
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Virtual environment, container engine and images: whatever is missing
+	@.setup/setup.sh
+
+sweep: setup ## The main job: one agent over three surfaces, and the table
+	@.venv/bin/acpbench sweep configs/sweeps/three-surfaces.yaml
+
+lint: setup ## ruff and mypy
+	.venv/bin/ruff check $(PYTHON_FILES)
+	.venv/bin/ruff format --check $(PYTHON_FILES)
+	.venv/bin/mypy
+
+test: lint ## lint, then the tests: unit, engine, hostile
+	.venv/bin/python -m pytest $(TESTS)
+
+images: setup ## Which images are built, and whether their programs are what the pins say
+	@.venv/bin/acpbench images list
+	@.venv/bin/acpbench images verify
+
+doctor: setup ## What the engine is and what it costs by itself
+	@.venv/bin/acpbench doctor
+
+clean: ## Remove our containers and volumes, the caches and the virtual environment (results and images stay)
+	@if [ -x .venv/bin/acpbench ]; then .venv/bin/acpbench clean || true; fi
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

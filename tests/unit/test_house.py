@@ -1,0 +1,66 @@
+"""The repository's own files: scripts parse, locks hold what pyproject asks for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def locked(name: str) -> dict[str, str]:
+    """Package -> version of a lock, names normalised (PEP 503)."""
+    text = (ROOT / name).read_text("utf-8")
+    return {normal(found[1]): found[2] for found in re.finditer(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.MULTILINE)}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def asked(requirements: list[str]) -> set[str]:
+    return {normal(re.split(r"[<>=!~;\[ ]", requirement, maxsplit=1)[0]) for requirement in requirements}
+
+
+def test_locks_hold_what_is_asked_for() -> None:
+    project = PYPROJECT["project"]
+    assert asked(project["dependencies"]) <= set(locked("requirements.lock"))
+    assert asked(project["optional-dependencies"]["dev"]) <= set(locked("requirements-dev.lock"))
+    # The editable install runs without build isolation.
+    assert asked(PYPROJECT["build-system"]["requires"]) <= set(locked("requirements-dev.lock"))
+
+
+def test_both_locks_agree() -> None:
+    runtime, dev = locked("requirements.lock"), locked("requirements-dev.lock")
+    assert {name: dev.get(name) for name in runtime} == runtime
+
+
+@pytest.mark.parametrize("script", [".setup/setup.sh", ".ci/run"])
+def test_scripts_parse_and_may_be_run(script: str) -> None:
+    path = ROOT / script
+    assert path.stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_what_setup_starts_inherits_no_descriptor(tmp_path: Path) -> None:
+    text = (ROOT / ".setup" / "setup.sh").read_text("utf-8")
+    function = re.search(r"^detached\(\) \(\n.*?^\)$", text, re.MULTILINE | re.DOTALL)
+    assert function is not None
+    # Descriptor 9 is one that a caller such as make may have opened.
+    script = f"{function[0]}\nexec 9>{tmp_path}/held\ndetached ls -l /proc/self/fd\necho mine >&9\n"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert "/dev/null" in done.stdout
+    assert "held" not in done.stdout
+    assert (tmp_path / "held").read_text() == "mine\n"
+
+
+def test_make_help_lists_every_target() -> None:
+    done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {
+        "help", "setup", "sweep", "test", "lint", "images", "doctor", "clean",
+    }  # fmt: skip

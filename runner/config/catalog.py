@@ -1,0 +1,355 @@
+"""What can be named in a sweep: adapters, surfaces, fixtures, scripted models; and a sweep with all its names resolved.
+
+An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surfaces/...`, `configs/models/...`,
+`fixtures/<on_disk(id)>/fixture.yaml` with the fixture's tree in `tree/` beside it. The id *in* the file decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import runner
+from runner.config.adapter import Adapter
+from runner.config.base import on_disk
+from runner.config.fixture import Fixture
+from runner.config.loader import Loaded, load, raise_all
+from runner.config.nearest import quoted, suggest
+from runner.config.outcome import outcome_names
+from runner.config.policy import BUILTIN, Policy
+from runner.config.script import Script
+from runner.config.source import Place, shown
+from runner.config.surface import Surface
+from runner.config.sweep import Matrix, Sweep
+from runner.errors import ConfigError, UsageError
+
+#: File and 1-based line of what refers to an id; None: the command line does.
+At = tuple[Path, int | None]
+
+#: Kinds of model -> whether this version can run them.
+MODEL_KINDS = {"scripted": True, "replay": False, "capture": False, "live": False}
+#: Kinds of reset -> whether this version can do them.
+RESETS = {"container": True, "git-clean-fd": False, "git-clean-fdx": False}
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
+#: Folders that make a directory the root of a checkout.
+_ROOT_FOLDERS = ("configs", "fixtures", "images")
+
+M = TypeVar("M", Adapter, Surface, Fixture, Script)
+
+
+@dataclass(frozen=True)
+class _Shelf(Generic[M]):
+    """Where files of one kind stand below the root."""
+
+    noun: str
+    model: type[M]
+    folder: str
+    #: File of an id, below `folder`.
+    pattern: str = "{name}.yaml"
+
+    def file(self, root: Path, name: str) -> Path:
+        return root / self.folder / self.pattern.format(name=on_disk(name))
+
+    def files(self, root: Path) -> list[Path]:
+        return sorted((root / self.folder).glob(self.pattern.format(name="*")))
+
+
+_ADAPTERS = _Shelf("adapter", Adapter, "configs/adapters")
+_SURFACES = _Shelf("surface", Surface, "configs/surfaces")
+_SCRIPTS = _Shelf("script", Script, "configs/models")
+_FIXTURES = _Shelf("fixture", Fixture, "fixtures", "{name}/fixture.yaml")
+
+
+def find_root(given: Path | None = None) -> Path:
+    """The directory that holds configs/, fixtures/ and images/.
+
+    `given` (option --root), else the environment's ACPBENCH_ROOT, else the current directory or the nearest parent
+    that has them, else the checkout this package was started from. Raises UsageError where there is none.
+    """
+    named = given or (Path(os.environ["ACPBENCH_ROOT"]) if os.environ.get("ACPBENCH_ROOT") else None)
+    if named is not None:
+        missing = [name for name in _ROOT_FOLDERS if not (named / name).is_dir()]
+        if missing:
+            raise UsageError(f"{named}: not a root of acpbench: it has no folder {', '.join(missing)}")
+        return named.absolute()
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(runner.__file__).resolve().parent.parent):
+        if all((folder / name).is_dir() for name in _ROOT_FOLDERS):
+            return folder
+    raise UsageError(
+        f"no folder with {', '.join(_ROOT_FOLDERS)} here or above; change into a checkout of acpbench or give --root"
+    )
+
+
+class Catalog:
+    """Everything below a root that has an id. Files are read when asked for, once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._read: dict[Path, Loaded[Any]] = {}
+
+    def adapter(self, name: str, at: At | None = None) -> Adapter:
+        """The adapter of that id. Raises ConfigError at `at` with the nearest id, or at the fault in its own file."""
+        return self._find(_ADAPTERS, name, at).value
+
+    def surface(self, name: str, at: At | None = None) -> Surface:
+        """The surface of that id. Raises as `adapter`."""
+        return self._find(_SURFACES, name, at).value
+
+    def script(self, name: str, at: At | None = None) -> Script:
+        """The scripted model of that id (without `scripted/`). Raises as `adapter`."""
+        return self._find(_SCRIPTS, name, at).value
+
+    def fixture(self, name: str, at: At | None = None) -> Fixture:
+        """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
+        return self._find(_FIXTURES, name, at).value
+
+    def fixture_folder(self, name: str) -> Path:
+        """The folder of a fixture's tree: what becomes the workspace."""
+        return _FIXTURES.file(self.root, name).parent / "tree"
+
+    def model(self, name: str, at: At | None = None) -> Script:
+        """The script behind a model's name (`scripted/<script>`). Raises as `adapter`."""
+        kind, slash, rest = name.partition("/")
+        if not slash or not rest:
+            raise _error(at, f"model {quoted(name)} must be written <kind>/<name>, for example scripted/fix-semver")
+        if kind not in MODEL_KINDS:
+            raise _error(at, f"unknown kind of model {quoted(kind)}{suggest(kind, MODEL_KINDS)}")
+        if not MODEL_KINDS[kind]:
+            raise _error(at, f"model {quoted(name)}: this version runs only scripted/<script>, not {kind}/...")
+        return self.script(rest, at)
+
+    def adapters(self) -> list[Loaded[Adapter]]:
+        """Every adapter, by file name. Raises ConfigErrors with the faults of all files."""
+        return self._all(_ADAPTERS)
+
+    def scripts(self) -> list[Loaded[Script]]:
+        """Every scripted model, by file name. Raises as `adapters`."""
+        return self._all(_SCRIPTS)
+
+    def sources(self) -> dict[str, str]:
+        """Path below the root -> sha256 (hex) of every file read so far."""
+        return {
+            path.relative_to(self.root).as_posix(): hashlib.sha256(loaded.source.raw).hexdigest()
+            for path, loaded in sorted(self._read.items())
+        }
+
+    def _all(self, shelf: _Shelf[M]) -> list[Loaded[M]]:
+        errors: list[ConfigError] = []
+        found: list[Loaded[M]] = []
+        for path in shelf.files(self.root):
+            try:
+                found.append(self._load(shelf, path))
+            except ConfigError as error:
+                errors.append(error)
+        raise_all(errors)
+        return found
+
+    def _load(self, shelf: _Shelf[M], path: Path) -> Loaded[M]:
+        if path not in self._read:
+            loaded = load(path, shelf.model)
+            self._check(shelf, path, loaded)
+            self._read[path] = loaded
+        return self._read[path]
+
+    def _check(self, shelf: _Shelf[M], path: Path, loaded: Loaded[M]) -> None:
+        """What one file must keep to beyond its model."""
+        value = loaded.value
+        expected = shelf.file(self.root, value.id)
+        if expected != path:
+            raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
+        if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities:
+            raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
+        if isinstance(value, Adapter):
+            if value.acp is None and value.cli is None:
+                raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
+            if not (self.root / "images" / value.image).is_dir():
+                names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
+                raise loaded.error(("image",), f"unknown image {quoted(value.image)}{suggest(value.image, names)}")
+        if isinstance(value, Fixture) and not self.fixture_folder(value.id).is_dir():
+            raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
+
+    def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
+        path = shelf.file(self.root, name)
+        if _ID.fullmatch(name) and path.is_file():
+            loaded = self._load(shelf, path)
+            if loaded.value.id == name:
+                return loaded
+        hint = suggest(name, self._ids(shelf))
+        raise _error(at, f"unknown {shelf.noun} {quoted(name)}{hint} (in {shown(self.root / shelf.folder)})")
+
+    def _ids(self, shelf: _Shelf[M]) -> Iterator[str]:
+        """Ids that are there, for a message: those of files that are broken are taken from their names."""
+        for path in shelf.files(self.root):
+            try:
+                yield self._load(shelf, path).value.id
+            except ConfigError:
+                yield path.parent.name if shelf is _FIXTURES else path.stem
+
+
+def _error(at: At | None, problem: str) -> UsageError:
+    return ConfigError(at[0], at[1], problem) if at is not None else UsageError(problem)
+
+
+@dataclass(frozen=True)
+class LoadedSweep:
+    """A sweep with every name it uses resolved and checked against the others."""
+
+    sweep: Sweep
+    #: The sweep's file, as messages show it.
+    path: Path
+    #: The file's bytes as given.
+    source: bytes
+    root: Path
+    adapters: Mapping[str, Adapter]
+    surfaces: Mapping[str, Surface]
+    fixtures: Mapping[str, Fixture]
+    policies: Mapping[str, Policy]
+    #: By the model's whole name, `scripted/<script>`.
+    scripts: Mapping[str, Script]
+    #: Fixture id -> folder of its tree.
+    trees: Mapping[str, Path]
+    #: Path below the root -> sha256 of each file that was read for it.
+    digests: Mapping[str, str]
+    #: 1-based line of each entry of `arms`.
+    arm_lines: tuple[int, ...] = field(default=())
+
+    def fixture_folder(self, fixture: str) -> Path:
+        """The folder of a fixture's tree."""
+        return self.trees[fixture]
+
+    def script(self, model: str) -> Script:
+        """The script of a model's whole name."""
+        return self.scripts[model]
+
+
+def policy_id(policy: str | Policy) -> str:
+    """The id of an entry of `policies`."""
+    return policy if isinstance(policy, str) else policy.id
+
+
+def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
+    """Read a sweep and all it names. Raises ConfigError, or ConfigErrors with every fault, each at its own line."""
+    loaded = load(path, Sweep)
+    resolver = _Resolver(loaded, catalog)
+    for index, matrix in enumerate(loaded.value.arms):
+        resolver.matrix(index, matrix)
+    raise_all(resolver.errors)
+    return LoadedSweep(
+        sweep=loaded.value,
+        path=loaded.path,
+        source=loaded.source.raw,
+        root=catalog.root,
+        adapters=resolver.adapters,
+        surfaces=resolver.surfaces,
+        fixtures=resolver.fixtures,
+        policies=resolver.policies,
+        scripts=resolver.scripts,
+        trees={name: catalog.fixture_folder(name) for name in resolver.fixtures},
+        digests=catalog.sources(),
+        arm_lines=tuple(loaded.source.line(("arms", index)) for index in range(len(loaded.value.arms))),
+    )
+
+
+class _Resolver:
+    """Resolves a sweep's names; collects what is wrong in `errors`."""
+
+    def __init__(self, loaded: Loaded[Sweep], catalog: Catalog) -> None:
+        self.loaded = loaded
+        self.catalog = catalog
+        self.errors: list[ConfigError] = []
+        self.adapters: dict[str, Adapter] = {}
+        self.surfaces: dict[str, Surface] = {}
+        self.fixtures: dict[str, Fixture] = {}
+        self.policies: dict[str, Policy] = {}
+        self.scripts: dict[str, Script] = {}
+        #: Written out anywhere in the sweep, so that another entry may name them.
+        self.written: dict[str, Policy] = {}
+        for matrix in loaded.value.arms:
+            for policy in matrix.policies:
+                if isinstance(policy, Policy):
+                    self.written.setdefault(policy.id, policy)
+
+    def matrix(self, index: int, matrix: Matrix) -> None:
+        """Resolve and cross-check one entry of `arms`."""
+        here: Place = ("arms", index)
+        for i, name in enumerate(matrix.adapters):
+            self._take(self.adapters, name, self.catalog.adapter, (*here, "adapters", i))
+        for i, name in enumerate(matrix.surfaces):
+            self._take(self.surfaces, name, self.catalog.surface, (*here, "surfaces", i))
+        for i, name in enumerate(matrix.fixtures):
+            self._take(self.fixtures, name, self.catalog.fixture, (*here, "fixtures", i))
+        for i, name in enumerate(matrix.models):
+            self._take(self.scripts, name, self.catalog.model, (*here, "models", i))
+        for i, policy in enumerate(matrix.policies):
+            self._policy(policy, (*here, "policies", i))
+        for i, reset in enumerate(matrix.resets):
+            self._reset(reset, (*here, "resets", i))
+        for key in ("policies", "resets"):
+            if not getattr(matrix, key):
+                self._fault((*here, key), f"'{key}' needs at least 1 item(s)")
+        if matrix.expect not in outcome_names():
+            hint = suggest(matrix.expect, outcome_names())
+            self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
+        self._cross(matrix, here)
+
+    def _fault(self, place: Place, problem: str) -> None:
+        self.errors.append(self.loaded.error(place, problem))
+
+    def _take(self, into: dict[str, Any], name: str, find: Any, place: Place) -> None:
+        try:
+            into[name] = find(name, self.loaded.at(*place))
+        except ConfigError as error:
+            self.errors.append(error)
+
+    def _policy(self, policy: str | Policy, place: Place) -> None:
+        name = policy_id(policy)
+        if isinstance(policy, str):
+            known = {**self.written, **BUILTIN}
+            if name not in known:
+                self._fault(place, f"unknown policy {quoted(name)}{suggest(name, known)}")
+            else:
+                self.policies[name] = known[name]
+            return
+        other = BUILTIN.get(name) or self.written[name]
+        if other != policy:
+            what = "a built-in policy has" if name in BUILTIN else "another policy of this sweep has"
+            self._fault(place, f"{what} the id {quoted(name)}; choose another")
+        self.policies[name] = policy
+
+    def _reset(self, reset: str, place: Place) -> None:
+        if reset not in RESETS:
+            self._fault(place, f"unknown reset {quoted(reset)}{suggest(reset, RESETS)}")
+        elif not RESETS[reset]:
+            self._fault(place, f"reset {quoted(reset)}: this version has only 'container'")
+
+    def _cross(self, matrix: Matrix, here: Place) -> None:
+        """Every combination of the matrix must be possible."""
+        for adapter in (self.adapters[name] for name in matrix.adapters if name in self.adapters):
+            for i, name in enumerate(matrix.surfaces):
+                surface = self.surfaces.get(name)
+                if surface is not None and getattr(adapter, surface.transport) is None:
+                    needs = f"surface {quoted(name)} needs transport {surface.transport}"
+                    self._fault((*here, "surfaces", i), f"{needs}, which adapter {quoted(adapter.id)} has not")
+            for i, name in enumerate(matrix.models):
+                script = self.scripts.get(name)
+                if script is not None:
+                    self._script(script, adapter, (*here, "models", i))
+
+    def _script(self, script: Script, adapter: Adapter, place: Place) -> None:
+        if script.dialects is not None and adapter.dialect not in script.dialects:
+            told = ", ".join(script.dialects)
+            problem = f"script {quoted(script.id)} is for {told}; adapter {quoted(adapter.id)} speaks {adapter.dialect}"
+            self._fault(place, problem)
+        meant = {key for step in script.steps for key in step.model_fields_set} - {"think", "say", "tool", "usage"}
+        lacking = sorted(meant - set(adapter.tools))
+        if lacking:
+            told = ", ".join(quoted(meaning) for meaning in lacking)
+            lacks = f"adapter {quoted(adapter.id)} has no entry in 'tools'"
+            self._fault(place, f"script {quoted(script.id)} means {told}, for which {lacks}")

@@ -1,0 +1,50 @@
+"""Deadlines and other knobs that are part of a cell: two arms with different knobs are `unlike`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from runner.config.base import Config
+
+
+class Deadlines(Config):
+    """Seconds per phase; each has its own outcome `timeout:<name>`."""
+
+    create: float = Field(default=30.0, gt=0)
+    start: float = Field(default=30.0, gt=0)
+    prepare: float = Field(default=30.0, gt=0)
+    initialize: float = Field(default=60.0, gt=0)
+    session_new: float = Field(default=60.0, gt=0)
+    configure: float = Field(default=30.0, gt=0)
+    #: session/prompt sent to the first session/update of the turn.
+    first_update: float = Field(default=60.0, gt=0)
+    #: No frame from the agent while it owes us one; paused while we owe an answer.
+    silence: float = Field(default=120.0, gt=0)
+    turn: float = Field(default=600.0, gt=0)
+    #: From session/cancel to the prompt's response.
+    cancel_grace: float = Field(default=10.0, gt=0)
+    #: How long we go on reading after the prompt's response.
+    quiet: float = Field(default=0.25, ge=0)
+    #: stdin closed to the agent's exit.
+    exit: float = Field(default=3.0, gt=0)
+    #: SIGTERM to exit.
+    terminate: float = Field(default=2.0, gt=0)
+    #: SIGKILL to exit.
+    kill: float = Field(default=5.0, gt=0)
+    collect: float = Field(default=60.0, gt=0)
+    verify: float = Field(default=120.0, gt=0)
+    remove: float = Field(default=30.0, gt=0)
+
+
+class Knobs(Config):
+    """What else shapes a run and is not its subject."""
+
+    deadlines: Deadlines = Deadlines()
+    #: Interval of memory and cpu samples in the guest, milliseconds.
+    sample_ms: int = Field(default=50, ge=5)
+    #: Bytes of frames kept on disk per run; what is cut is counted.
+    frames_cap_mb: int = Field(default=256, gt=0)
+    #: Bytes of stderr kept on disk per run.
+    stderr_cap_mb: int = Field(default=16, gt=0)
+    #: Bytes of the workspace that are collected.
+    collect_cap_mb: int = Field(default=64, gt=0)

@@ -1,0 +1,21 @@
+"""The names a cell may end as, in design order of precedence; a sweep's `expect` is checked against them."""
+
+from __future__ import annotations
+
+from runner.config.knobs import Deadlines
+
+#: Strongest first; `timeout` stands for every `timeout:<phase>`.
+PRECEDENCE = (
+    "aborted", "infra", "timeout", "agent-error", "protocol-violation", "model-script", "task-failed", "passed",
+)  # fmt: skip
+
+
+def outcome_names() -> list[str]:
+    """Every outcome a record may hold, `timeout:<phase>` written out per deadline."""
+    names: list[str] = []
+    for name in PRECEDENCE:
+        if name == "timeout":
+            names.extend(f"timeout:{phase}" for phase in Deadlines.model_fields if phase != "quiet")
+        else:
+            names.append(name)
+    return names

@@ -1,0 +1,42 @@
+"""A permission policy: how session/request_permission is answered, by option *kind*, never by option id."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from runner.config.base import Config, Id
+
+Answer = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled", "never"]
+
+
+class Rule(Config):
+    """The first rule whose given conditions all hold decides."""
+
+    answer: Answer
+    #: ACP tool kind: read, edit, delete, move, search, execute, think, fetch, switch_mode, other.
+    kind: str | None = None
+    #: Glob over the paths of the request (locations, rawInput's file_path / path / filePath).
+    path: str | None = None
+    #: Glob over the command of the request (rawInput.command, else the title).
+    command: str | None = None
+
+
+class Policy(Config):
+    """A named built-in (`Policy(id='allow_once', answer='allow_once')`) or one written in a sweep."""
+
+    id: Id
+    #: Answer where no rule fits.
+    answer: Answer = "allow_once"
+    rules: list[Rule] = []
+    #: Seconds every answer waits.
+    delay_s: float = Field(default=0.0, ge=0)
+    #: elicitation/create is answered with this action.
+    elicitation: Literal["accept", "decline", "cancel"] = "decline"
+
+
+BUILTIN: dict[str, Policy] = {
+    answer: Policy(id=answer, answer=answer)
+    for answer in ("allow_once", "allow_always", "reject_once", "reject_always", "cancelled", "never")
+}

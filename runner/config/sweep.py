@@ -1,0 +1,50 @@
+"""A sweep: which arms, how often, in which order."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from runner.config.base import Config, Id
+from runner.config.knobs import Knobs
+from runner.config.policy import Policy
+
+
+class Expect(Config):
+    """What the matching cells should end as; the first match wins. Globs over arm names."""
+
+    arm: str = "*"
+    outcome: str
+
+
+class Matrix(Config):
+    """The product of the lists: every combination is an arm."""
+
+    adapters: list[Id] = Field(min_length=1)
+    surfaces: list[Id] = Field(min_length=1)
+    fixtures: list[Id] = Field(min_length=1)
+    #: Built-in names or a policy written out.
+    policies: list[Id | Policy] = ["allow_once"]
+    #: scripted/<script>
+    models: list[str] = Field(min_length=1)
+    resets: list[str] = ["container"]
+    #: What its cells should end as.
+    expect: str = "passed"
+    #: Replicates of its arms, where they differ from the sweep's.
+    repeat: int | None = Field(default=None, gt=0)
+
+
+class Sweep(Config):
+    """configs/sweeps/<id>.yaml."""
+
+    id: Id
+    title: str = ""
+    arms: list[Matrix] = Field(min_length=1)
+    repeat: int = Field(default=3, gt=0)
+    #: Order: each block holds every arm once, shuffled by this seed.
+    seed: int = 20260802
+    #: Warm-up runs per image, recorded, outside the statistics.
+    warmup: int = Field(default=1, ge=0)
+    jobs: int = Field(default=1, gt=0)
+    #: Attempts at a cell that ends `infra`.
+    infra_attempts: int = Field(default=3, gt=0)
+    knobs: Knobs = Knobs()

@@ -1,0 +1,47 @@
+"""What the repository ships under configs/ and fixtures/ is what it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.config.catalog import Catalog, load_sweep
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/sweeps").glob("*.yaml")), ids=lambda path: path.stem)
+def test_sweeps_load_with_all_they_name(path: Path) -> None:
+    assert load_sweep(path, Catalog(ROOT)).sweep.id == path.stem
+
+
+def test_adapters_and_scripts_load() -> None:
+    assert Catalog(ROOT).adapters()
+    assert Catalog(ROOT).scripts()
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "write", "terminal"),
+    [
+        ("acp", True, True, True),
+        ("acp-nocaps", False, False, False),
+        ("acp-fs-only", True, True, False),
+        ("acp-terminal-only", False, False, True),
+        ("acp-terminal-meta", True, True, True),
+    ],
+)
+def test_surfaces_differ_in_capabilities_alone(name: str, read: bool, write: bool, terminal: bool) -> None:
+    surface = Catalog(ROOT).surface(name)
+    capabilities = dict(surface.client_capabilities)
+    meta = capabilities.pop("_meta", None)
+    assert capabilities == {"fs": {"readTextFile": read, "writeTextFile": write}, "terminal": terminal}
+    assert meta == ({"terminal_output": True} if name == "acp-terminal-meta" else None)
+    assert surface.model_fields_set == {"id", "title", "transport", "client_capabilities"}
+
+
+def test_three_surfaces() -> None:
+    loaded = load_sweep(ROOT / "configs/sweeps/three-surfaces.yaml", Catalog(ROOT))
+    assert list(loaded.surfaces) == ["acp", "acp-nocaps", "cli"]
+    assert loaded.sweep.repeat == 3
+    assert list(loaded.policies) == ["allow_once"]

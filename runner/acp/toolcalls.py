@@ -1,0 +1,193 @@
+"""One state per toolCallId, coalesced from tool_call, tool_call_update and the toolCall of permission requests.
+
+A field in an update replaces what was known; null and absent both mean "unchanged" (ACP v1, ToolCallUpdate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from runner.acp import findings as f
+from runner.acp.findings import Finding
+
+Source = Literal["tool_call", "tool_call_update", "permission"]
+
+#: Order of a tool call's life. Unknown statuses are recorded and have no rank.
+RANK: Final[dict[str, int]] = {"pending": 0, "in_progress": 1, "completed": 2, "failed": 2}
+FINAL: Final = frozenset({"completed", "failed"})
+
+#: Bounds, so that a hostile agent costs no memory.
+MAX_CALLS: Final = 20_000
+MAX_INPUT_BYTES: Final = 32 * 1024 * 1024
+_MAX_ITEMS: Final = 64
+_MAX_ID: Final = 1000
+_MAX_TEXT: Final = 4000
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """What is known of one call. `statuses` holds changes only, as they were seen."""
+
+    id: str
+    session_id: str
+    first_seq: int
+    last_seq: int
+    title: str | None = None
+    kind: str | None = None
+    statuses: list[str] = field(default_factory=list)
+    content_types: set[str] = field(default_factory=set)
+    #: terminalId of the terminal content items.
+    terminals: set[str] = field(default_factory=set)
+    raw_input: Any = None
+    locations: list[Any] = field(default_factory=list)
+    #: A tool_call was seen (not only updates or a permission request).
+    announced: bool = False
+    #: An update came before any tool_call.
+    orphaned: bool = False
+    #: Permission requests that named it.
+    asks: int = 0
+    #: Bytes of the frames that rawInput and locations came from.
+    weights: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str | None:
+        return self.statuses[-1] if self.statuses else None
+
+    @property
+    def final(self) -> bool:
+        return self.status in FINAL
+
+
+class ToolCalls:
+    """All tool calls of a connection. `calls` is the mapping policies look into."""
+
+    def __init__(self, max_calls: int = MAX_CALLS, max_input_bytes: int = MAX_INPUT_BYTES) -> None:
+        self.calls: dict[str, ToolCall] = {}
+        self._max_calls = max_calls
+        self._input_left = max_input_bytes
+        self._full = False
+
+    def observe(
+        self,
+        source: Source,
+        session_id: str,
+        fields: Mapping[str, Any],
+        seq: int,
+        *,
+        size: int = 0,
+        terminals: AbstractSet[str] = frozenset(),
+    ) -> list[Finding]:
+        """Takes in one sighting, gives findings. `size`: its frame's bytes; `terminals`: the ids the client created."""
+        id = fields.get("toolCallId")
+        if not isinstance(id, str):
+            return [Finding(f.TOOL_CALL_WITHOUT_ID, f"{source} has no toolCallId", seq)]
+        if len(id) > _MAX_ID:
+            return self._limit(f"a toolCallId of {len(id)} characters", seq)
+        known = self.calls.get(id)
+        if known is None and len(self.calls) >= self._max_calls:
+            return self._limit(f"more than {self._max_calls} tool calls", seq)
+        call = known or ToolCall(id, session_id, seq, seq)
+        self.calls[id] = call
+        found = _life_cycle(call, source, known is not None, seq)
+        call.last_seq = seq
+        found += self._input(call, fields, size, seq)
+        _words(call, fields)
+        found += _content(call, fields, seq, terminals)
+        found += _status(call, fields, seq)
+        return found
+
+    def finish(self) -> list[Finding]:
+        """What only the end of the stream can tell: calls that never became final, calls without a kind."""
+        found: list[Finding] = []
+        for call in self.calls.values():
+            if not call.final:
+                found.append(Finding(f.TOOL_CALL_NOT_FINAL, f"{call.id}: last status {call.status}", call.last_seq))
+            if call.kind is None:
+                found.append(Finding(f.TOOL_CALL_WITHOUT_KIND, f"{call.id}: no kind in any message", call.first_seq))
+        return found
+
+    def _input(self, call: ToolCall, fields: Mapping[str, Any], size: int, seq: int) -> list[Finding]:
+        """Keeps rawInput and locations within the budget; what goes over it is not kept, and said once."""
+        found: list[Finding] = []
+        for name, field_name in (("rawInput", "raw_input"), ("locations", "locations")):
+            value = fields.get(name)
+            if value is None or (name == "locations" and not isinstance(value, list)):
+                continue
+            left = self._input_left + call.weights.get(name, 0) - size
+            if left < 0:
+                found += self._limit("rawInput and locations beyond what is kept", seq)
+                continue
+            self._input_left = left
+            call.weights[name] = size
+            setattr(call, field_name, value)
+        return found
+
+    def _limit(self, what: str, seq: int) -> list[Finding]:
+        if self._full:
+            return []
+        self._full = True
+        return [Finding(f.TOOL_CALL_LIMIT, what, seq)]
+
+
+def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[Finding]:
+    """Counts the sighting; gives what is out of order about it."""
+    if source == "permission":
+        call.asks += 1
+        return [] if known else [Finding(f.PERMISSION_FOR_UNKNOWN_CALL, f"{call.id}: first seen in an ask", seq)]
+    if source == "tool_call":
+        twice = call.announced
+        call.announced = True
+        return [Finding(f.TOOL_CALL_ANNOUNCED_TWICE, f"{call.id}: tool_call again", seq)] if twice else []
+    if call.announced or call.orphaned:
+        return []
+    call.orphaned = True
+    return [Finding(f.UPDATE_BEFORE_TOOL_CALL, f"{call.id}: tool_call_update without tool_call", seq)]
+
+
+def _words(call: ToolCall, fields: Mapping[str, Any]) -> None:
+    for name in ("title", "kind"):
+        value = fields.get(name)
+        if isinstance(value, str):
+            setattr(call, name, value[:_MAX_TEXT])
+
+
+def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: AbstractSet[str]) -> list[Finding]:
+    """Content types and terminal ids; a terminal that is not the client's is named once a call."""
+    found: list[Finding] = []
+    items = fields.get("content")
+    for item in items if isinstance(items, list) else []:
+        if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+            continue
+        _keep(call.content_types, item["type"])
+        terminal = item.get("terminalId")
+        if item["type"] != "terminal" or not isinstance(terminal, str):
+            continue
+        if _keep(call.terminals, terminal) and terminal not in terminals:
+            found.append(Finding(f.FOREIGN_TERMINAL, f"{call.id}: terminal {terminal} is not the client's", seq))
+    return found
+
+
+def _keep(kept: set[str], value: str) -> bool:
+    """Adds a value that is new and within bounds; whether it was added."""
+    if value in kept or len(kept) >= _MAX_ITEMS or len(value) > _MAX_ID:
+        return False
+    kept.add(value)
+    return True
+
+
+def _status(call: ToolCall, fields: Mapping[str, Any], seq: int) -> list[Finding]:
+    status, before = fields.get("status"), call.status
+    if not isinstance(status, str) or status == before or len(status) > _MAX_ID:
+        return []
+    if len(call.statuses) < _MAX_ITEMS:
+        call.statuses.append(status)
+    else:
+        call.statuses[-1] = status
+    if before is None or before not in RANK or status not in RANK:
+        return []
+    if RANK[status] > RANK[before]:
+        return []
+    return [Finding(f.STATUS_BACKWARDS, f"{call.id}: {before} -> {status}", seq)]

@@ -1,0 +1,145 @@
+"""The shape of what a run leaves behind (`runs/<cell>/<attempt>/record.json`).
+
+Times are CLOCK_MONOTONIC nanoseconds, durations milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+#: The phases of a run, in order.
+PHASES = (
+    "create", "start", "prepare", "initialize", "session_new", "configure",
+    "prompt", "quiet", "exit", "collect", "verify", "remove",
+)  # fmt: skip
+
+
+class Schema(BaseModel):
+    """Root of all record models: unknown keys are errors, so that a reader never overlooks what a writer meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Finding(Schema):
+    """One fact worth naming; `id` is stable (`undeclared-method`, `not-json`, `late-update`, ...)."""
+
+    id: str
+    message: str
+    #: Frame it rests on.
+    seq: int | None = None
+
+
+class Phase(Schema):
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+class Proof(Schema):
+    """One check the guest made before *go*."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+class AgentExit(Schema):
+    """The agent's own process. `signal` is set where it died by one."""
+
+    spawn_ns: int
+    exit_ns: int | None = None
+    code: int | None = None
+    signal: int | None = None
+    #: Who ended it: itself (stdin EOF or done), or our terminate / kill.
+    ended_by: Literal["itself", "terminate", "kill", "container"] = "itself"
+    oom: bool = False
+    disk_exceeded: bool = False
+    cpu_s: float | None = None
+    peak_anon_mb: float | None = None
+    bytes_written: int | None = None
+    #: Command lines of processes that outlived the agent (killed by the guest).
+    survivors: list[str] = []
+
+
+class Change(Schema):
+    """One path of the workspace that differs from the fixture. `before` and `after` are git blob hashes."""
+
+    path: str
+    status: Literal["A", "M", "D", "T"]
+    before: str | None = None
+    after: str | None = None
+    protected: bool = False
+
+
+class Verdict(Schema):
+    """What the verifier said, in its own container."""
+
+    passed: bool
+    tests: int | None = None
+    passes: int | None = None
+    failures: int | None = None
+    exit_code: int | None = None
+    duration_ms: float = 0.0
+    #: Why not, in one line.
+    reason: str = ""
+    output: str = ""
+    changes: list[Change] = []
+    #: `git status --porcelain` of the agent's tree against the fixture.
+    status: str = ""
+
+
+class Turn(Schema):
+    """One prompt. ACP: sent / answered; CLI: spawn / result line."""
+
+    sent_ns: int
+    result_ns: int | None = None
+    stop_reason: str | None = None
+    #: A CLI's self-report (`duration_ms`); ACP: round trip.
+    turn_ms: float | None = None
+    usage: dict[str, Any] | None = None
+
+
+class Record(Schema):
+    """One attempt at one cell."""
+
+    schema_version: int = SCHEMA_VERSION
+    sweep: str
+    cell: str
+    arm: str
+    replicate: int
+    attempt: int
+    #: Warm-up runs are outside the statistics.
+    warmup: bool = False
+    adapter: str
+    surface: str
+    fixture: str
+    policy: str
+    model: str
+    reset: str
+    expect: str
+    outcome: str
+    #: One line: what made it end so.
+    reason: str = ""
+    started_at: str
+    start_ns: int
+    end_ns: int
+    phases: list[Phase] = []
+    proofs: list[Proof] = []
+    findings: list[Finding] = []
+    agent: AgentExit | None = None
+    turns: list[Turn] = []
+    verdict: Verdict | None = None
+    #: Names and values of the agent's environment (the run's own token is masked).
+    agent_env: dict[str, str] = {}
+    agent_argv: list[str] = []
+    protocol_version: int | None = None
+    agent_info: dict[str, Any] | None = None
+    clock_offset_ns: int = 0
+    #: Bytes and frames that the caps cut away.
+    cut: dict[str, int] = {}
+    exact: dict[str, Any] = {}
+    sampled: dict[str, float | None] = {}

@@ -1,0 +1,188 @@
+"""A sweep's configuration -> its cells in the order they run. Pure: no clock, no file, no chance but the seed's."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import json
+import random
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from runner.config.base import on_disk
+from runner.config.catalog import LoadedSweep, policy_id
+from runner.config.loader import raise_all
+from runner.config.nearest import suggest
+from runner.errors import ConfigError, UsageError
+
+#: Longest name of a cell, bytes: it is a folder's name (NAME_MAX is 255) with room for what is put before and after it.
+MAX_NAME = 200
+#: The ids that make an arm, in the order of its name.
+_ID_KEYS = ("adapter", "surface", "fixture", "policy", "model", "reset")
+
+
+class Cell(BaseModel):
+    """One planned run. `name` = `<arm>--r<replicate>`, or `<arm>--w<n>` for a warm-up."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Position in the sweep, from 1.
+    order: int
+    #: From 1; 0 for warm-ups. A block holds every arm (that still has replicates left) once.
+    block: int
+    name: str
+    arm: str
+    #: From 1, per arm (warm-ups are counted on their own).
+    replicate: int
+    warmup: bool
+    #: Folder under images/ of the adapter's image.
+    image: str
+    adapter: str
+    surface: str
+    fixture: str
+    policy: str
+    model: str
+    reset: str
+    expect: str
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """A cell without its replicate. `ids`: the cell's fields that come from it."""
+
+    name: str
+    image: str
+    repeat: int
+    ids: dict[str, Any]
+
+    def cell(self, number: int, *, block: int, warmup: bool) -> Cell:
+        name = f"{self.name}--{'w' if warmup else 'r'}{number}"
+        return Cell(
+            order=0,
+            block=block,
+            name=name,
+            arm=self.name,
+            replicate=number,
+            warmup=warmup,
+            image=self.image,
+            **self.ids,
+        )
+
+
+def plan(loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = None) -> list[Cell]:
+    """All cells of a sweep in order.
+
+    Warm-ups come first: per image `warmup` many, on that image's first arm. Then the blocks: block b holds every arm
+    of at least b replicates once, shuffled by `random.Random(f"{seed}/{b}")`, so that drift is common to the arms.
+
+    repeat: replicates of every arm, in place of the configuration's.
+    only: a glob over cell and arm names; the order of what stays is that of the whole plan, the warm-ups are those of
+    the images that are left.
+
+    Raises ConfigError for an arm planned twice or a name too long, UsageError where `only` fits nothing.
+    """
+    arms = _arms(loaded, repeat)
+    measured: list[Cell] = []
+    for block in range(1, max(arm.repeat for arm in arms) + 1):
+        due = [arm for arm in arms if arm.repeat >= block]
+        random.Random(f"{loaded.sweep.seed}/{block}").shuffle(due)  # noqa: S311 - order, not secrecy
+        measured.extend(arm.cell(block, block=block, warmup=False) for arm in due)
+    if only is None:
+        cells = _warmups(arms, loaded.sweep.warmup) + measured
+    else:
+        cells = _select(arms, measured, loaded.sweep.warmup, only)
+    return [cell.model_copy(update={"order": order}) for order, cell in enumerate(cells, start=1)]
+
+
+def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
+    arms: dict[str, _Arm] = {}
+    errors: list[ConfigError] = []
+    for matrix, line in zip(loaded.sweep.arms, loaded.arm_lines, strict=True):
+        product = itertools.product(
+            matrix.adapters,
+            matrix.surfaces,
+            matrix.fixtures,
+            map(policy_id, matrix.policies),
+            matrix.models,
+            matrix.resets,
+        )
+        for ids in product:
+            name = "--".join(map(on_disk, ids))
+            if name in arms:
+                errors.append(ConfigError(loaded.path, line, f"the arm {name} is planned twice"))
+                continue
+            if len(f"{name}--r99999".encode()) > MAX_NAME:
+                errors.append(
+                    ConfigError(loaded.path, line, f"the arm {name} has a name of more than {MAX_NAME} bytes")
+                )
+                continue
+            fields = dict(zip(_ID_KEYS, ids, strict=True))
+            image = loaded.adapters[ids[0]].image
+            count = repeat or matrix.repeat or loaded.sweep.repeat
+            arms[name] = _Arm(name, image, count, {**fields, "expect": matrix.expect})
+    raise_all(errors)
+    return list(arms.values())
+
+
+def _warmups(arms: Iterable[_Arm], count: int) -> list[Cell]:
+    first: dict[str, _Arm] = {}
+    for arm in arms:
+        first.setdefault(arm.image, arm)
+    return [arm.cell(n, block=0, warmup=True) for arm in first.values() for n in range(1, count + 1)]
+
+
+def _select(arms: Sequence[_Arm], measured: Sequence[Cell], warmup: int, only: str) -> list[Cell]:
+    kept = [cell for cell in measured if _fits(cell, only)]
+    if kept:
+        names = {cell.arm for cell in kept}
+        return _warmups((arm for arm in arms if arm.name in names), warmup) + kept
+    warmups = [cell for cell in _warmups(arms, warmup) if _fits(cell, only)]
+    if not warmups:
+        raise UsageError(f"--only '{only}' fits no cell and no arm{_hint(only, arms)}")
+    return warmups
+
+
+def _hint(only: str, arms: Sequence[_Arm]) -> str:
+    """The nearest id to the part of a glob that stands in no arm; where every part does, the arms."""
+    ids = [on_disk(str(arm.ids[key])) for key in _ID_KEYS for arm in arms]
+    for part in filter(None, re.split(r"--|[*?]", only)):
+        if not any(part in arm.name for arm in arms):
+            return suggest(part, ids)
+    return suggest("", [arm.name for arm in arms])
+
+
+def _fits(cell: Cell, glob: str) -> bool:
+    return fnmatch.fnmatchcase(cell.name, glob) or fnmatch.fnmatchcase(cell.arm, glob)
+
+
+def remaining(cells: Sequence[Cell], done: Collection[str]) -> list[Cell]:
+    """What a resumed sweep runs: every block that lacks a cell, whole (its runs must be neighbours in time), and the
+    warm-ups of the images in them, again. `done`: names of the cells with a final record."""
+    blocks = {cell.block for cell in cells if not cell.warmup and cell.name not in done}
+    images = {cell.image for cell in cells if not cell.warmup and cell.block in blocks}
+    return [
+        cell
+        for cell in cells
+        if (cell.image in images or cell.name not in done if cell.warmup else cell.block in blocks)
+    ]
+
+
+def dump(cells: Iterable[Cell]) -> bytes:
+    """plan.jsonl: one cell a line, keys in a fixed order."""
+    return b"".join(json.dumps(cell.model_dump()).encode("ascii") + b"\n" for cell in cells)
+
+
+def load(data: bytes, path: Path) -> list[Cell]:
+    """The inverse of `dump`. Raises UsageError naming file and line of what is not a cell."""
+    cells = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            cells.append(Cell.model_validate_json(line))
+        except ValidationError:
+            raise UsageError(f"{path}:{number}: not a cell of a plan") from None
+    return cells

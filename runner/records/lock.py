@@ -1,0 +1,117 @@
+"""lock.json: every pin of a sweep as it was resolved, in a fixed order of keys, so that two locks compare as text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from runner import __version__
+from runner.config.catalog import LoadedSweep
+
+LOCK_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ImagePin:
+    """An image: `id` is the engine's digest of its configuration (`sha256:...`), `digest` a registry's, if any."""
+
+    id: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class PackagePin:
+    """A package inside an image; `integrity` as its lock states it (`sha512-...`)."""
+
+    registry: str
+    name: str
+    version: str
+    integrity: str | None = None
+
+
+@dataclass(frozen=True)
+class Binary:
+    """The program behind a transport: its path in the image and its sha256 (hex)."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class AdapterPins:
+    """What one adapter is made of. `programs`: name -> version as the program itself prints it in its image."""
+
+    image: str
+    packages: list[PackagePin] = field(default_factory=list)
+    programs: Mapping[str, str] = field(default_factory=dict)
+    #: Transport (`acp`, `cli`) -> its binary.
+    binaries: Mapping[str, Binary] = field(default_factory=dict)
+
+    @property
+    def same_build(self) -> bool | None:
+        """Whether all transports run the same binary; None where there are fewer than two."""
+        hashes = [binary.sha256 for binary in self.binaries.values()]
+        return len(set(hashes)) == 1 if len(hashes) > 1 else None
+
+
+def build_lock(
+    loaded: LoadedSweep,
+    *,
+    engine: Mapping[str, Any],
+    kernel: str,
+    guest_sha256: str,
+    images: Mapping[str, ImagePin],
+    adapters: Mapping[str, AdapterPins],
+    gateway: Mapping[str, str],
+    schemas: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The lock of a sweep.
+
+    engine: as `runner.sandbox.engine.describe` gives it. images: by folder under images/. adapters: by id, all of the
+    sweep's. gateway: versions of what runs in it. schemas: versions of the protocol schemas frames are held against.
+    Raises KeyError for an adapter without pins.
+    """
+    sweep = loaded.sweep
+    return {
+        "lock_version": LOCK_VERSION,
+        "acpbench": __version__,
+        "sweep": sweep.id,
+        "sweep_sha256": hashlib.sha256(loaded.source).hexdigest(),
+        "seed": sweep.seed,
+        "images": {name: asdict(images[name]) for name in sorted(images)},
+        "adapters": {name: _adapter(adapters[name]) for name in sorted(loaded.adapters)},
+        "fixtures": {
+            name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
+        },
+        "configs": dict(sorted(loaded.digests.items())),
+        "gateway": _sorted(gateway),
+        "guest_sha256": guest_sha256,
+        "schemas": _sorted(schemas),
+        "streaming": {
+            model: {**script.streaming.model_dump(), **script.latency.model_dump()}
+            for model, script in sorted(loaded.scripts.items())
+        },
+        "limits": {name: adapter.limits.model_dump() for name, adapter in sorted(loaded.adapters.items())},
+        "knobs": sweep.knobs.model_dump(),
+        "engine": _sorted(engine),
+        "kernel": kernel,
+    }
+
+
+def _adapter(pins: AdapterPins) -> dict[str, Any]:
+    return {
+        "image": pins.image,
+        "packages": [asdict(pin) for pin in sorted(pins.packages, key=lambda p: (p.registry, p.name, p.version))],
+        "programs": _sorted(pins.programs),
+        "binaries": {name: asdict(binary) for name, binary in sorted(pins.binaries.items())},
+        "same_build": pins.same_build,
+    }
+
+
+def _sorted(value: Any) -> Any:
+    """Mappings in key order, all the way down."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value

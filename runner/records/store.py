@@ -1,0 +1,342 @@
+"""A sweep's directory: what stands in it, and how it is written so that nothing half-written is ever read as whole.
+
+    sweep.yaml  lock.json  plan.jsonl  runs/<cell>/<attempt>/{record.json, ...}  report.json  .owner
+
+Files appear whole: written aside, flushed to the disk, renamed, the folder flushed. `plan.jsonl` comes last of the
+sweep's own files and `record.json` last of an attempt's: a directory without the first is no sweep, an attempt without
+the second is unfinished. Attempts are numbered from 1 and never used again. One process writes (`flock` on `.owner`,
+which the kernel drops however the process ends); any number may read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from runner import plan
+from runner.config.base import on_disk
+from runner.config.nearest import suggest
+from runner.errors import InfraError, UsageError
+from runner.plan import Cell
+from runner.records.schema import SCHEMA_VERSION, Record
+
+_OWNER = ".owner"
+_RECORD = "record.json"
+_PLAN = "plan.jsonl"
+
+
+class DiskFull(InfraError):
+    """No room (or quota) left: trying again is no use, the sweep must stop."""
+
+
+def default_directory(results: Path, sweep: str) -> Path:
+    """`<results>/<sweep>-<UTC yyyymmddThhmmssZ>-<4 random hex digits>`."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return results / f"{on_disk(sweep)}-{now}-{secrets.token_hex(2)}"
+
+
+class AttemptDir:
+    """One attempt's folder while it is being written. All writers raise InfraError where the disk refuses."""
+
+    def __init__(self, path: Path, cell: str, number: int) -> None:
+        self.path = path
+        self.cell = cell
+        #: From 1.
+        self.number = number
+
+    def write_bytes(self, name: str, data: bytes) -> Path:
+        """Write a file of the attempt, whole or not at all; its path."""
+        if name == _RECORD:
+            raise ValueError(f"{_RECORD} is written by commit alone")
+        return _write(self.path / name, data)
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Write a value as JSON (indented; text that is no Unicode survives as escapes)."""
+        return self.write_bytes(name, _json(value))
+
+    def write_lines(self, name: str, lines: Iterable[str | bytes]) -> Path:
+        """Write lines, each given without its newline."""
+        encoded = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line for line in lines)
+        return self.write_bytes(name, b"".join(line + b"\n" for line in encoded))
+
+    def commit(self, record: Record) -> Path:
+        """Write record.json: from now on the attempt counts. Files written by others (frames.jsonl, ...) are flushed
+        to the disk first. Raises ValueError for a record of another attempt or a second commit."""
+        if (record.cell, record.attempt) != (self.cell, self.number):
+            raise ValueError(f"record of {record.cell}/{record.attempt} in {self.path}")
+        if (self.path / _RECORD).exists():
+            raise ValueError(f"{self.path / _RECORD} is committed already")
+        with _disk(self.path):
+            for path in self.path.rglob("*"):
+                _flush(path)
+        return _write(self.path / _RECORD, _json(record.model_dump()))
+
+
+class SweepDir:
+    """A sweep's directory, opened by `create`, `resume` (both to write, until `close`) or `read`."""
+
+    def __init__(self, path: Path, cells: Sequence[Cell], owner: int | None = None) -> None:
+        self.path = path
+        #: The plan, in order.
+        self.cells = tuple(cells)
+        self._owner = owner
+
+    @classmethod
+    def create(cls, path: Path, sweep_yaml: bytes, lock: Mapping[str, Any], cells: Sequence[Cell]) -> SweepDir:
+        """Start a new directory. `path` may exist if it is empty.
+
+        Raises UsageError if there is something in it, if another process writes it, or if it cannot be made;
+        InfraError where the disk refuses.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise UsageError(f"{path}: is a file, not a folder") from None
+        except OSError as error:
+            raise _full(error, path) or UsageError(f"{path}: cannot be made: {error.strerror}") from None
+        _demand_empty(path)
+        owner = _own(path)
+        try:
+            _demand_empty(path)  # again, now that nobody else can be creating it
+            _write(path / "sweep.yaml", sweep_yaml)
+            _write(path / "lock.json", _json(lock))
+            with _disk(path):
+                (path / "runs").mkdir()
+            _write(path / _PLAN, plan.dump(cells))
+        except BaseException:
+            os.close(owner)
+            raise
+        return cls(path, cells, owner)
+
+    @classmethod
+    def resume(cls, path: Path) -> SweepDir:
+        """Open a directory to go on writing. Raises UsageError if it is no sweep's or another process writes it."""
+        cells = cls.read(path).cells
+        return cls(path, cells, _own(path))
+
+    @classmethod
+    def read(cls, path: Path) -> SweepDir:
+        """Open a directory to read. Raises UsageError, with the nearest name, if it is no sweep's."""
+        if not path.is_dir():
+            problem = "is a file, not a folder" if path.exists() else "no such folder" + _near(path)
+            raise UsageError(f"{path}: {problem}")
+        data = _read(path / _PLAN, missing=f"{path}: not a sweep's folder: it has no {_PLAN}")
+        return cls(path, plan.load(data, path / _PLAN))
+
+    @property
+    def sweep_yaml(self) -> bytes:
+        """The sweep's configuration as given."""
+        return _read(self.path / "sweep.yaml")
+
+    @property
+    def lock(self) -> dict[str, Any]:
+        """lock.json. Raises UsageError if it cannot be read."""
+        return _read_json(self.path / "lock.json")
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Write a file of the sweep's own (`lock.json`, `report.json`)."""
+        return _write(self.path / name, _json(value))
+
+    def attempt(self, cell: Cell) -> AttemptDir:
+        """A new folder for the next attempt at a cell. Raises InfraError where the disk refuses."""
+        folder = self.path / "runs" / cell.name
+        with _disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            number = max(_numbers(folder), default=0) + 1
+            while True:
+                with contextlib.suppress(FileExistsError):
+                    (folder / str(number)).mkdir()
+                    break
+                number += 1
+            _flush(folder)
+            _flush(folder.parent)
+        return AttemptDir(folder / str(number), cell.name, number)
+
+    def records(self) -> Iterator[Record]:
+        """Every committed record, in the plan's order, attempts ascending. An unreadable one: UsageError names it."""
+        for _, path in self._attempts():
+            if (path / _RECORD).exists():
+                yield _record(path)
+
+    def latest(self) -> dict[str, Record]:
+        """Cell name -> the record of its last committed attempt; cells without one are not in it."""
+        return {record.cell: record for record in self.records()}
+
+    def unfinished(self) -> list[Path]:
+        """Folders of attempts without a record: cut short, or still running."""
+        return [path for _, path in self._attempts() if not (path / _RECORD).exists()]
+
+    def _attempts(self) -> Iterator[tuple[Cell, Path]]:
+        for cell in self.cells:
+            folder = self.path / "runs" / cell.name
+            for number in sorted(_numbers(folder)):
+                yield cell, folder / str(number)
+
+    def close(self) -> None:
+        """Let another process write. Closing twice does nothing."""
+        if self._owner is not None:
+            os.close(self._owner)
+            self._owner = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def spawn_of(attempt: Path) -> int | None:
+    """When the agent of a committed attempt was started, CLOCK_MONOTONIC ns; None where nobody knows."""
+    if not (attempt / _RECORD).exists():
+        return None
+    agent = _record(attempt).agent
+    return None if agent is None else agent.spawn_ns
+
+
+def _demand_empty(path: Path) -> None:
+    try:
+        names = {entry.name for entry in path.iterdir()}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    if names - {_OWNER}:
+        raise UsageError(f"{path}: is not empty; give a new folder, or --resume to go on with what is there")
+
+
+def _own(path: Path) -> int:
+    """Take the writer's lock; the file descriptor holds it."""
+    file = path / _OWNER
+    try:
+        owner = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _full(error, file) or UsageError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(owner, 0)
+        os.pwrite(owner, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        pid = os.pread(owner, 32, 0).decode("ascii", "replace").strip()
+        os.close(owner)
+        raise UsageError(f"{path}: another acpbench (process {pid or 'unknown'}) is writing it") from None
+    except OSError as error:
+        os.close(owner)
+        raise disk_error(error, file) from None
+    return owner
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Numbers of the attempts in a cell's folder, in no order."""
+    try:
+        return [int(name) for name in (entry.name for entry in folder.iterdir()) if name.isascii() and name.isdigit()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
+def _record(attempt: Path) -> Record:
+    path = attempt / _RECORD
+    value = _read_json(path)
+    version = value.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise UsageError(f"{path}: has schema version {version!r}; this acpbench reads {SCHEMA_VERSION}")
+    try:
+        record = Record.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: not a record: {where}: {first['msg']}") from None
+    if (record.cell, str(record.attempt)) != (attempt.parent.name, attempt.name):
+        raise UsageError(f"{path}: is the record of another attempt ({record.cell}/{record.attempt})")
+    return record
+
+
+def _read(path: Path, missing: str | None = None) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(missing or f"{path}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: not a JSON object")
+    return value
+
+
+def _near(path: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in path.absolute().parent.iterdir() if (entry / _PLAN).is_file())
+    except OSError:
+        return ""
+    return suggest(path.name, names) if names else ""
+
+
+def _json(value: Any) -> bytes:
+    # ASCII escapes keep file names that are no Unicode (lone surrogates); NaN is refused, it is not JSON.
+    return json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _write(path: Path, data: bytes) -> Path:
+    """Atomically: a temporary file in the same folder, fsync, rename, fsync of the folder."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    with _disk(path):
+        try:
+            with aside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
+        _flush(path.parent)
+    return path
+
+
+def _flush(path: Path) -> None:
+    """fsync a file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """What the operating system refuses becomes InfraError in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def _full(error: OSError, path: Path) -> DiskFull | None:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"disk full: {path} cannot be written; what was written before is whole")
+    return None
+
+
+def disk_error(error: OSError, path: Path) -> InfraError:
+    """What the operating system refused, as an error of ours in one line; `DiskFull` where there is no room."""
+    return _full(error, path) or InfraError(f"{path}: cannot be written: {error.strerror or error}")

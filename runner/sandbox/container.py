@@ -1,0 +1,183 @@
+"""One container of ours: hardened, without a network, removed afterwards. Engine failures become `InfraError`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import docker.errors
+import requests
+from docker import DockerClient
+from docker.types import LogConfig, Mount, Ulimit
+
+from runner.errors import InfraError
+from runner.sandbox.engine import retrying
+from runner.sandbox.stream import AttachedStream
+
+USER = "1000:1000"
+HOME = "/home/agent"
+#: Environment of every process we start; nothing else is inherited, so the host's never leaks in.
+BASE_ENV: Mapping[str, str] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": HOME,
+    "TMPDIR": f"{HOME}/tmp",
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "TERM": "dumb",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a container is made of. `mounts`: volume name -> target, all read-only unless in `writable`."""
+
+    name: str
+    image: str
+    command: Sequence[str]
+    labels: Mapping[str, str]
+    mounts: Mapping[str, str]
+    writable: frozenset[str] = frozenset()
+    user: str = USER
+    env: Mapping[str, str] = field(default_factory=lambda: dict(BASE_ENV))
+    memory_bytes: int = 2 * 10**9
+    cpus: float = 2.0
+    pids: int = 512
+
+
+@contextlib.contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Turn what docker-py raises into one `InfraError` that says what we were doing."""
+    try:
+        yield
+    except docker.errors.APIError as problem:
+        raise InfraError(f"{doing}: {problem.explanation or problem}") from problem
+    except (docker.errors.DockerException, requests.RequestException, OSError) as problem:
+        raise InfraError(f"{doing}: {problem}") from problem
+
+
+class Container:
+    """create -> attach -> start -> ... -> remove; each a bounded engine call."""
+
+    def __init__(self, client: DockerClient, spec: Spec) -> None:
+        self._client = client
+        self._removed = False
+        self.spec = spec
+        self.id = ""
+
+    @retrying
+    def _create(self) -> str:
+        spec = self.spec
+        host = self._client.api.create_host_config(
+            network_mode="none",
+            init=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            log_config=LogConfig(type="none"),
+            mem_limit=spec.memory_bytes,
+            memswap_limit=spec.memory_bytes,
+            nano_cpus=int(spec.cpus * 10**9),
+            pids_limit=spec.pids,
+            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+            mounts=[
+                Mount(target=target, source=volume, type="volume", read_only=volume not in spec.writable)
+                for volume, target in spec.mounts.items()
+            ],
+            # A fixed resolver setting: with no network nothing answers, and the host's own search domains stay outside.
+            dns=["127.0.0.1"],
+        )
+        created = self._client.api.create_container(
+            spec.image,
+            list(spec.command),
+            name=spec.name,
+            hostname="acpbench",
+            user=spec.user,
+            environment=dict(spec.env),
+            labels=dict(spec.labels),
+            host_config=host,
+            stdin_open=True,  # with detach unset this is StdinOnce: a half-close on our side reaches the agent
+            network_disabled=True,
+            use_config_proxy=False,  # docker-py would add the proxies of the client's config file
+        )
+        return str(created["Id"])
+
+    def create(self) -> None:
+        with engine_errors("create a container"):
+            try:
+                self.id = self._create()
+            except docker.errors.APIError as problem:
+                # A retried create whose first answer was lost: the name is taken by our own container.
+                if problem.status_code != 409:
+                    raise
+                self.id = str(self._client.api.inspect_container(self.spec.name)["Id"])
+
+    def attach(self) -> AttachedStream:
+        with engine_errors("attach to a container"):
+            return AttachedStream.attach(self._client, self.id)
+
+    def start(self) -> None:
+        with engine_errors("start a container"):
+            self._client.api.start(self.id)
+
+    def execute(self, argv: Sequence[str], user: str) -> AttachedStream:
+        with engine_errors("open a channel into a container"):
+            return AttachedStream.execute(self._client, self.id, argv, user)
+
+    def wait(self, timeout_s: int) -> int:
+        """Wait for the end of its main process; its exit code."""
+        with engine_errors("wait for a container"):
+            return int(self._client.api.wait(self.id, timeout=timeout_s)["StatusCode"])
+
+    def state(self) -> dict[str, Any]:
+        """The engine's `State` object: Running, ExitCode, OOMKilled, ..."""
+        with engine_errors("inspect a container"):
+            return dict(self._client.api.inspect_container(self.id)["State"])
+
+    def archive(self, path: str, cap_bytes: int) -> bytes:
+        """A tar of `path` as the engine sees it, for a container whose guest is gone.
+
+        :raises InfraError: it is larger than `cap_bytes`, or not there.
+        """
+        with engine_errors(f"fetch {path} from a container"):
+            parts, _ = self._client.api.get_archive(self.id, path)
+            data = bytearray()
+            for part in parts:
+                data += part
+                if len(data) > cap_bytes:
+                    raise InfraError(f"fetch {path} from a container: larger than {cap_bytes} bytes")
+            return bytes(data)
+
+    def put(self, path: str, tar: bytes) -> None:
+        with engine_errors(f"copy into {path} of a container"):
+            self._client.api.put_archive(self.id, path, tar)
+
+    def kill(self) -> None:
+        """SIGKILL to all of it; harmless where it has already ended."""
+        with contextlib.suppress(InfraError), engine_errors("kill a container"):
+            self._client.api.kill(self.id)
+
+    def remove(self, timeout_s: float = 30.0) -> None:
+        """Kill and remove it with its anonymous volumes; twice is harmless, and so is a container that is gone."""
+        if self._removed or not self.id:
+            return
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._client.api.remove_container(self.id, force=True, v=True)
+            except docker.errors.NotFound:
+                break
+            except docker.errors.APIError as problem:
+                # 409: the engine is already removing it, or it is still being killed.
+                if problem.status_code != 409 or time.monotonic() > deadline:
+                    raise InfraError(f"remove a container: {problem.explanation or problem}") from problem
+                time.sleep(0.05)
+            except (requests.RequestException, OSError) as problem:
+                raise InfraError(f"remove a container: {problem}") from problem
+            else:
+                break
+        self._removed = True

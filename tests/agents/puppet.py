@@ -1,0 +1,174 @@
+"""An agent on strings: plays a list of acts over ACP (or as a CLI), standard library only, inside the sandbox.
+
+The acts stand in $PUPPET as JSON, a list of objects `{"do": <name>, ...}`. It speaks just enough ACP to be driven, asks
+the scripted model over the Anthropic dialect, and does on purpose what hostile or broken agents do. Used by engine and
+hostile tests through an adapter that is written by the test (`tests.engine.lab`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+Act = dict[str, Any]
+
+
+class Puppet:
+    def __init__(self) -> None:
+        self.session = "puppet-session"
+        self.cwd = os.getcwd()
+        self.prompt_id: Any = None
+        self.number = 0
+        self.seen: dict[str, Any] = {}
+
+    # the wire
+
+    def send(self, body: Any) -> None:
+        sys.stdout.buffer.write(json.dumps(body).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+    def read(self) -> dict[str, Any]:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            sys.exit(0)
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def answer(self, request: dict[str, Any], result: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self.number += 1
+        body = {"sessionId": self.session, **params}
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": body})
+        while True:
+            message = self.read()
+            if message.get("id") == self.number and "method" not in message:
+                return message
+
+    def update(self, **update: Any) -> None:
+        params = {"sessionId": self.session, "update": update}
+        self.send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    # acts
+
+    def do_model(self, _act: Act) -> None:
+        """Ask the model until it has no more tool calls; its calls are answered with `done` and not carried out."""
+        messages: list[Any] = [{"role": "user", "content": "go"}]
+        tools = [{"name": "Bash", "description": "", "input_schema": {"type": "object", "properties": {}}}]
+        while True:
+            body = {"model": "puppet", "max_tokens": 100, "messages": messages, "tools": tools}
+            request = urllib.request.Request(
+                os.environ["MODEL_URL"] + "/v1/messages",
+                json.dumps(body).encode(),
+                {"content-type": "application/json", "x-api-key": "none"},
+            )
+            with urllib.request.urlopen(request) as response:
+                reply = json.load(response)
+            uses = [block for block in reply["content"] if block["type"] == "tool_use"]
+            if not uses:
+                return
+            messages.append({"role": "assistant", "content": reply["content"]})
+            results = [{"type": "tool_result", "tool_use_id": use["id"], "content": "done"} for use in uses]
+            messages.append({"role": "user", "content": results})
+
+    def do_say(self, act: Act) -> None:
+        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": act["text"]})
+
+    def do_shell(self, act: Act) -> None:
+        """Run a shell line with the agent's own rights; its output goes to stderr."""
+        subprocess.run(act["command"], shell=True, stdout=sys.stderr, cwd=self.cwd, check=False)
+
+    def do_write(self, act: Act) -> None:
+        """A file below the session's cwd, written by the agent itself."""
+        path = os.path.join(self.cwd, act["path"])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(act["text"])
+
+    def do_call(self, act: Act) -> None:
+        """Any request to the client; `save` keeps one field of the result for `{name}` in later acts."""
+        params = {k: self._fill(v) for k, v in act.get("params", {}).items()}
+        reply = self.call(act["method"], **params)
+        print(json.dumps(reply), file=sys.stderr)
+        if "save" in act:
+            self.seen[act["save"]] = reply.get("result", {}).get(act["save"])
+        if "expect" in act and act["expect"] not in json.dumps(reply):
+            print(f"puppet: expected {act['expect']!r}", file=sys.stderr)
+            sys.exit(3)
+
+    def do_repeat(self, act: Act) -> None:
+        for _ in range(act["times"]):
+            self.play(act["acts"])
+
+    def do_ask(self, act: Act) -> None:
+        options = [
+            {"optionId": kind, "kind": kind, "name": kind} for kind in ("allow_always", "allow_once", "reject_once")
+        ]
+        self.call("session/request_permission", toolCall=act["tool_call"], options=options)
+
+    def do_raw(self, act: Act) -> None:
+        """Bytes on stdout or stderr, `times` over."""
+        out = sys.stderr.buffer if act.get("to") == "stderr" else sys.stdout.buffer
+        for _ in range(act.get("times", 1)):
+            out.write(act["text"].encode("utf-8", "surrogateescape"))
+        out.flush()
+
+    def do_sleep(self, act: Act) -> None:
+        time.sleep(act["seconds"])
+
+    def do_exit(self, act: Act) -> None:
+        os._exit(act["code"])
+
+    def do_eat(self, act: Act) -> None:
+        """Allocate and touch memory until the kernel says no."""
+        kept = [bytearray(b"x" * 1_000_000) for _ in range(act["mb"])]
+        print(len(kept), file=sys.stderr)
+
+    def do_hang(self, _act: Act) -> None:
+        while True:
+            time.sleep(60)
+
+    def _fill(self, value: Any) -> Any:
+        return value.format(**self.seen) if isinstance(value, str) and "{" in value else value
+
+    def play(self, acts: list[Act]) -> None:
+        for act in acts:
+            handler: Callable[[Act], None] = getattr(self, "do_" + act["do"])
+            handler(act)
+
+    # the session
+
+    def serve(self, acts: list[Act]) -> None:
+        while True:
+            message = self.read()
+            method = message.get("method")
+            if method == "initialize":
+                info = {"name": "puppet", "version": "1"}
+                self.answer(message, {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {}})
+            elif method == "session/new":
+                self.cwd = message["params"]["cwd"]
+                self.answer(message, {"sessionId": self.session})
+            elif method == "session/prompt":
+                self.play(acts)
+                self.answer(message, {"stopReason": "end_turn"})
+
+
+def main() -> None:
+    acts = json.loads(os.environ["PUPPET"])
+    puppet = Puppet()
+    if sys.argv[1:] == ["cli"]:
+        puppet.play(acts)
+        print("done")
+    else:
+        puppet.serve(acts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""A root of its own for engine tests: the repository's images, and adapters, scripts and fixtures that a test writes.
+
+A sweep in it is run exactly as the command runs it; nothing is stubbed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runner.config.catalog import Catalog, load_sweep
+from runner.plan import plan
+from runner.progress import PlainProgress
+from runner.records.schema import Record
+from runner.records.store import SweepDir
+from runner.sweep import Options, SweepResult, run_sweep
+from runner.wire.frames import Frame
+from runner.wire.log import read_frames
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PUPPET = (REPOSITORY / "tests" / "agents" / "puppet.py").read_text(encoding="utf-8")
+PYTHON = "/usr/bin/python3"
+#: One answer without a tool call: what the puppet's act `model` needs.
+ONE_WORD = {"id": "one-word", "steps": [{"say": "Done."}]}
+
+Act = Mapping[str, Any]
+
+
+def repaired() -> str:
+    """src/semver.js of the fixture with the edits of the script `fix-semver`: its three tests pass."""
+    text = (REPOSITORY / "fixtures/semver/tree/src/semver.js").read_text(encoding="utf-8")
+    for step in Catalog(REPOSITORY).script("fix-semver").steps:
+        if step.edit is not None:
+            assert step.edit.old in text
+            text = text.replace(step.edit.old, step.edit.new)
+    return text
+
+
+class Lab:
+    """Writes configurations below `root` and runs sweeps of them; JSON is YAML enough."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for folder in ("configs/adapters", "configs/models", "configs/sweeps"):
+            (root / folder).mkdir(parents=True)
+        for name in ("images", "fixtures", ".cache"):
+            (root / name).symlink_to(REPOSITORY / name)
+        (root / "configs/surfaces").symlink_to(REPOSITORY / "configs/surfaces")
+        self.write("models", ONE_WORD)
+
+    def write(self, kind: str, body: Mapping[str, Any]) -> None:
+        name = str(body["id"]).replace("@", "-")
+        (self.root / "configs" / kind / f"{name}.yaml").write_text(json.dumps(body), encoding="utf-8")
+
+    def puppet(self, name: str, acts: Sequence[Act], **more: Any) -> str:
+        """An adapter whose agent plays `acts`; the model is asked last, so that the script is always consumed."""
+        adapter = f"{name}@1"
+        launch = {
+            "home": {".puppet.py": PUPPET},
+            "binary": "/usr/bin/env",
+            "env": {"PUPPET": json.dumps(list(acts))},
+        }
+        self.write(
+            "adapters",
+            {
+                "id": adapter,
+                "title": name,
+                "image": "node",
+                "dialect": "anthropic",
+                "packages": [{"registry": "npm", "name": "none", "version": "1"}],
+                "programs": [{"name": "python", "command": [PYTHON, "--version"], "expect": "Python 3"}],
+                "env": {"MODEL_URL": "{model_url}"},
+                "acp": {**launch, "command": [PYTHON, "{home}/.puppet.py"]},
+                "cli": {**launch, "command": [PYTHON, "{home}/.puppet.py", "cli"]},
+                "tools": {"run": [{"tool": "Bash", "arguments": {"command": "{command}"}}]},
+                "limits": {"memory_mb": 256, "pids": 128, "disk_mb": 64},
+                **more,
+            },
+        )
+        return adapter
+
+    def sweep(
+        self,
+        adapter: str,
+        *,
+        surfaces: Sequence[str] = ("acp",),
+        fixture: str = "semver",
+        script: str = "one-word",
+        repeat: int = 1,
+        jobs: int = 1,
+        out: Path | None = None,
+        **more: Any,
+    ) -> tuple[SweepResult, list[Record]]:
+        """Run every surface `repeat` times without a warm-up; the records in order."""
+        sweep_id = f"lab-{secrets.token_hex(3)}"
+        matrix: dict[str, Any] = {
+            "adapters": [adapter],
+            "surfaces": list(surfaces),
+            "fixtures": [fixture],
+            "models": [f"scripted/{script}"],
+        }
+        for key in ("policies", "expect"):
+            if key in more:
+                matrix[key] = more.pop(key)
+        self.write("sweeps", {"id": sweep_id, "arms": [matrix], "repeat": repeat, "warmup": 0, **more})
+        loaded = load_sweep(self.root / "configs/sweeps" / f"{sweep_id}.yaml", Catalog(self.root))
+        directory = out or self.root / "out" / sweep_id
+        result = run_sweep(loaded, plan(loaded), Options(out=directory, jobs=jobs), PlainProgress())
+        return result, list(SweepDir.read(directory).records())
+
+
+def attempt(result: SweepResult, record: Record) -> Path:
+    """The folder of a record's attempt."""
+    return result.directory / "runs" / record.cell / str(record.attempt)
+
+
+def frames(result: SweepResult, record: Record) -> list[Frame]:
+    return list(read_frames(attempt(result, record) / "frames.jsonl"))
+
+
+def stderr(result: SweepResult, record: Record) -> str:
+    return (attempt(result, record) / "stderr.log").read_text(encoding="utf-8", errors="replace")

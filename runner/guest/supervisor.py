@@ -1,0 +1,191 @@
+"""The guest as a whole: takes the channel, wires the operations to their rooms, serves until the host closes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import Any
+
+from . import collect, files, fixture, proofs, system, verify
+from .agent import Agent, Streams
+from .channel import Channel, Dispatcher, OpError, Request
+from .disk import Writes
+from .forwarder import Forwarder
+from .reaper import Reaper
+from .terminals import Terminals
+
+#: Abstract: it needs no place on disk, and nobody can find it there once the listener is closed.
+ADDRESS = "\0acpbench-guest"
+#: Threads wait at most this long for one that computes; Python's default of 5 ms would show in the callbacks' times.
+_SWITCH_S = 0.0005
+
+
+class Guest:
+    """The operations, and what they share."""
+
+    def __init__(self, channel: Channel, streams: Streams | None, bridge_pid: int, writes: Writes) -> None:
+        self.channel = channel
+        self.layout = fixture.Layout()
+        self.prepared: fixture.Prepared | None = None
+        self.reaper = Reaper()
+        self.forwarder = Forwarder(channel, self.reaper)
+        self.terminals = Terminals(self.reaper)
+        self.agent: Agent | None = None
+        if streams is not None:
+            self.agent = Agent(channel, self.reaper, streams, self.forwarder, self.terminals, writes, bridge_pid)
+        self.reaping = False
+
+    def serve(self) -> None:
+        """Until `stop` or the end of the channel."""
+        dispatcher = Dispatcher(self.channel)
+        dispatcher.register("clock", self.clock)
+        dispatcher.register("prepare", self.prepare)
+        dispatcher.register("prove", self.prove)
+        dispatcher.register("stop", self.stop)
+        if self.agent is None:
+            dispatcher.register("verify", self.verify, slow=True)
+        else:
+            dispatcher.register("forward", self.forward)
+            dispatcher.register("go", self.go)
+            dispatcher.register("signal", self.agent.signal, slow=True)
+            dispatcher.register("fs.read", files.read)
+            dispatcher.register("fs.write", files.write)
+            dispatcher.register("terminal.create", self.terminals.create)
+            dispatcher.register("terminal.output", self.terminals.output)
+            dispatcher.register("terminal.wait", self.terminals.wait)
+            dispatcher.register("terminal.kill", self.terminals.kill)
+            dispatcher.register("terminal.release", self.terminals.release)
+            dispatcher.register("collect", self.collect, slow=True)
+        dispatcher.run()
+
+    def clock(self, request: Request) -> dict[str, Any]:
+        return {"t_ns": time.monotonic_ns()}
+
+    def prepare(self, request: Request) -> dict[str, Any]:
+        self._before_go("prepare")
+        self.prepared = prepared = fixture.prepare(
+            self.layout,
+            request.text("fixture"),
+            request.blob("tar"),
+            fixture.Pins(request.optional_text("tree"), request.optional_text("commit")),
+            request.text_map("home"),
+        )
+        return {
+            "tree": prepared.tree,
+            "commit": prepared.commit,
+            "proofs": [proof.as_json() for proof in prepared.proofs],
+        }
+
+    def prove(self, request: Request) -> dict[str, Any]:
+        found = proofs.prove(
+            self.layout,
+            self.prepared,
+            request.number("uid"),
+            request.text("workspace"),
+            request.texts("state_dirs"),
+        )
+        return {"proofs": [proof.as_json() for proof in found]}
+
+    def forward(self, request: Request) -> dict[str, Any]:
+        self._reap()
+        return self.forwarder.forward(request)
+
+    def go(self, request: Request) -> dict[str, Any]:
+        assert self.agent is not None
+        self._reap()
+        return self.agent.go(request)
+
+    def collect(self, request: Request) -> None:
+        if self.agent is not None and self.agent.running:
+            raise OpError("agent_running", "the agent runs: what it still writes would be missed")
+        collect.collect(request, self.prepared)
+
+    def verify(self, request: Request) -> None:
+        verify.verify(request, self.layout)
+
+    def stop(self, request: Request) -> None:
+        request.reply({})
+        self.end()
+
+    def end(self) -> None:
+        """Exits at once; with the container's first process gone, the kernel ends all others."""
+        if self.agent is not None:
+            self.agent.end_everything()
+        os._exit(0)
+
+    def _reap(self) -> None:
+        """From the first long-lived child on, one thread waits for all; git is run before that or not at all."""
+        if not self.reaping:
+            self.reaping = True
+            self.reaper.start()
+            self.terminals.start()
+            assert self.agent is not None
+            self.agent.start()
+
+    def _before_go(self, what: str) -> None:
+        if self.reaping:
+            raise OpError("too_late", f"{what} comes before forward and go")
+
+
+def main(argv: list[str]) -> int:
+    """Returns 64 for wrong arguments; otherwise the process ends in `Guest.end`."""
+    if argv not in (["--channel", "unix"], ["--channel", "stdio"]):
+        sys.stderr.write("usage: main.py --channel unix|stdio\n")
+        return 64
+    writes = Writes()
+    system.hide()
+    system.adopt_orphans()
+    sys.setswitchinterval(_SWITCH_S)
+    _ignore_signals()
+    if argv[1] == "unix":
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(ADDRESS)
+            listener.listen(1)
+            connection, _ = listener.accept()
+        fd = connection.detach()
+        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes)
+    else:
+        streams = _take_streams()
+        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes)
+    _report_threads(guest.channel)
+    with contextlib.suppress(ConnectionError):
+        guest.serve()
+    guest.end()
+    return 0
+
+
+def _ignore_signals() -> None:
+    """An agent's `kill -- -1` must not take us; a handler, unlike SIG_IGN, is not passed on to what we start."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda *_: None)
+
+
+def _take_streams() -> Streams:
+    """Moves the container's streams out of our own way: whatever of ours writes to 1 or 2 writes to nowhere."""
+    streams = Streams(*(os.dup(fd) for fd in (0, 1, 2)))
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd, inheritable=False)
+    os.close(nowhere)
+    return streams
+
+
+def _peer(fd: int) -> int:
+    """The pid of the bridge; 0 where it cannot be seen."""
+    with socket.socket(fileno=os.dup(fd)) as connection:
+        return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+
+
+def _report_threads(channel: Channel) -> None:
+    """A thread of ours that dies says so to the host."""
+
+    def report(details: threading.ExceptHookArgs) -> None:
+        channel.event("guest-error", message=f"{details.exc_type.__name__}: {details.exc_value}")
+
+    threading.excepthook = report

@@ -1,0 +1,281 @@
+"""The throwaway container's work: what has the agent changed, and do the tests pass on it?
+
+The agent's archive is laid over a clean fixture. Its files are only ever hashed, compared as git *objects* in a store
+that we write ourselves, and executed by the test command: no git looks at a work tree or a repository of the agent's,
+so neither an attribute nor a nested `.git` is read as one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any, NamedTuple
+
+from . import fixture, gitobj, procs, tree
+from .channel import OpError, Request
+from .git import git
+from .gitobj import Entry, Manifest
+
+#: What the agent's archive may unpack to.
+_CAP_BYTES = 1 << 30
+_PATCH_BYTES = 64 << 20
+_OUTPUT_BYTES = 256_000
+_MAX_SKIPPED = 1_000
+_DRAIN_S = 5.0
+
+
+class Change(NamedTuple):
+    """One path that differs from the fixture: A added, M content or executable bit, D deleted, T other type."""
+
+    path: str
+    status: str
+    before: str | None
+    after: str | None
+    protected: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class Ran(NamedTuple):
+    """The test command. `exit_code` is null where it was stopped; a signal shows as 128 + number, as in a shell."""
+
+    exit_code: int | None
+    timed_out: bool
+    output: str
+    test_ms: float
+
+
+def verify(request: Request, layout: fixture.Layout) -> None:
+    """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s} -> {tree, commit, proofs,
+    patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
+
+    Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed`.
+    """
+    name, archive, agent_archive = request.text("fixture"), request.blob("tar"), request.blob("agent_tar")
+    protected, command, env = request.texts("protected"), request.texts("command"), request.text_map("env")
+    timeout_s = float(request.args.get("timeout_s", 60))
+    pins = fixture.Pins(request.optional_text("tree"), request.optional_text("commit"))
+    prepared = fixture.prepare(layout, name, archive, pins, {}, fsck=False)
+    result: dict[str, Any] = {
+        "tree": prepared.tree,
+        "commit": prepared.commit,
+        "proofs": [proof.as_json() for proof in prepared.proofs],
+    }
+    if not all(proof.ok for proof in prepared.proofs):
+        raise OpError("bad_fixture", "; ".join(f"{p.name}: {p.detail}" for p in prepared.proofs if not p.ok))
+    with tempfile.TemporaryDirectory(dir=layout.tmp) as scratch:
+        skipped, agent = lay_over(prepared.workspace, prepared.manifest, agent_archive)
+        del agent_archive
+        comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
+        patch, patch_cut = comparison.patch(scratch)
+        result |= {
+            "patch_cut": patch_cut,
+            "status": comparison.status(),
+            "changes": [change.as_json() for change in comparison.changes],
+            "skipped": [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]],
+        }
+        restore(prepared, [change for change in comparison.changes if change.protected], archive)
+    ran = run(command, prepared.workspace, env, timeout_s)
+    request.reply(result | ran._asdict(), blobs={"patch": patch})
+
+
+def lay_over(workspace: str, clean: Manifest, archive: bytes) -> tuple[list[tree.Skipped], dict[str, Entry]]:
+    """Puts the agent's files in the place of the fixture's; the pristine `.git` stays. Returns what was not taken."""
+    for name in {path.split("/", 1)[0] for path in clean}:
+        _remove(f"{workspace}/{name}")
+    extraction = tree.Extraction(workspace, strict=False, cap_bytes=_CAP_BYTES)
+    try:
+        extraction.run(archive)
+    except tree.BadArchive as error:
+        raise OpError("bad_archive", str(error)) from error
+    return extraction.skipped, extraction.manifest
+
+
+class Comparison:
+    """The agent's files against the fixture's, as objects: the pristine store, and one of our own beside it."""
+
+    def __init__(self, prepared: fixture.Prepared, agent: Manifest, objects: str, protected: list[str]) -> None:
+        self._prepared = prepared
+        self._agent = agent
+        self._pristine = f"{prepared.workspace}/.git"
+        self._empty = f"{objects}.cwd"
+        os.makedirs(objects)
+        os.makedirs(self._empty)
+        self._env = {
+            "GIT_DIR": self._pristine,
+            "GIT_WORK_TREE": self._empty,
+            "GIT_OBJECT_DIRECTORY": objects,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f"{self._pristine}/objects",
+        }
+        changes = compare(prepared.manifest, agent)
+        self._tree = self._store(objects, changes) if changes else prepared.tree
+        guarded = self._guarded(protected) if changes and protected else set()
+        self.changes = [change._replace(protected=True) if change.path in guarded else change for change in changes]
+
+    def patch(self, scratch: str) -> tuple[bytes, bool]:
+        """`git diff --binary` of everything, and whether it was cut at its limit."""
+        if not self.changes:
+            return b"", False
+        path = f"{scratch}/patch"
+        self._diff("--binary", "--full-index", f"--output={path}")
+        with open(path, "rb") as stream:
+            data = stream.read(_PATCH_BYTES + 1)
+        return data[:_PATCH_BYTES], len(data) > _PATCH_BYTES
+
+    def status(self) -> str:
+        """As `git status --porcelain --untracked-files=all --ignored` would say it, were it safe to ask."""
+        added = [change.path for change in self.changes if change.status == "A"]
+        ignored = self._ignored(added) if added else set()
+        lines = []
+        for change in self.changes:
+            code = f" {change.status}"
+            if change.status == "A":
+                code = "!!" if change.path in ignored else "??"
+            lines.append((code in ("??", "!!"), code == "!!", f"{code} {quoted(change.path)}\n"))
+        return "".join(line for *_, line in sorted(lines, key=lambda item: item[:2]))
+
+    def _store(self, objects: str, changes: list[Change]) -> str:
+        """Writes the agent's changed files and all its trees as objects. Returns the name of its root tree."""
+        changed = {change.path: self._agent[change.path] for change in changes if change.after is not None}
+        gitobj.write_files(objects, self._prepared.workspace, changed)
+        return gitobj.build_trees(self._agent, lambda data: gitobj.write_object(objects, "tree", data))
+
+    def _diff(self, *options: str, paths: list[str] | None = None) -> bytes:
+        return git(
+            "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", *options,
+            self._prepared.tree, self._tree, "--", *(paths or []),
+            cwd=self._empty,
+            env=self._env,
+        ).stdout  # fmt: skip
+
+    def _guarded(self, pathspecs: list[str]) -> set[str]:
+        names = self._diff("--name-only", "-z", paths=pathspecs)
+        return {os.fsdecode(name) for name in names.split(b"\0") if name}
+
+    def _ignored(self, paths: list[str]) -> set[str]:
+        """Which of the added paths the .gitignore files cover: to git they are data, and it meets no `.git`."""
+        done = git(
+            "check-ignore", "--no-index", "--stdin", "-z",
+            cwd=self._prepared.workspace,
+            env={"GIT_DIR": self._pristine, "GIT_WORK_TREE": self._prepared.workspace},
+            stdin=b"".join(os.fsencode(path) + b"\0" for path in paths),
+            ok=(0, 1),
+        )  # fmt: skip
+        return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+
+
+def compare(before: Manifest, after: Manifest) -> list[Change]:
+    """The changes from one manifest to another, by path."""
+    changes = []
+    for path in sorted(before.keys() | after.keys(), key=os.fsencode):
+        old, new = before.get(path), after.get(path)
+        if old == new:
+            continue
+        if old is None:
+            status = "A"
+        elif new is None:
+            status = "D"
+        else:
+            status = "M" if stat.S_IFMT(old.mode) == stat.S_IFMT(new.mode) else "T"
+        changes.append(Change(path, status, old.sha if old else None, new.sha if new else None))
+    return changes
+
+
+def quoted(path: str) -> str:
+    """A path as git prints it: in quotes with C's escapes where it holds anything unusual (core.quotePath)."""
+    named = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+    raw = os.fsencode(path)
+    text = "".join(
+        f"\\{named[byte]}" if byte in named else chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in raw
+    )
+    return f'"{text}"' if "\\" in text or " " in text else text
+
+
+def restore(prepared: fixture.Prepared, changes: list[Change], archive: bytes) -> None:
+    """Makes protected paths the fixture's again: what was added goes, what was changed or deleted comes back."""
+    for change in changes:
+        if change.after is not None:
+            _remove(f"{prepared.workspace}/{change.path}")
+    wanted = {change.path for change in changes if change.before is not None}
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(prepared.workspace)) as clean:
+        fixture.write_files(clean, archive)
+        for path in sorted(wanted):
+            _make_way(prepared.workspace, path)
+            os.rename(f"{clean}/{path}", f"{prepared.workspace}/{path}")
+
+
+def _make_way(workspace: str, path: str) -> None:
+    """Real folders down to `path`, and nothing at it: a link or a file that stands in the way is removed."""
+    here = workspace
+    for name in path.split("/")[:-1]:
+        here = f"{here}/{name}"
+        if not stat.S_ISDIR(_mode(here)):
+            _remove(here)
+            os.mkdir(here, 0o755)
+    _remove(f"{workspace}/{path}")
+
+
+def _remove(path: str) -> None:
+    mode = _mode(path)
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(path)
+    elif mode:
+        os.unlink(path)
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> Ran:
+    """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept."""
+    others = procs.snapshot().keys()
+    start = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise OpError("spawn_failed", f"{command[:1]}: {error}") from error
+    assert child.stdout is not None
+    kept = bytearray()
+    reader = threading.Thread(target=_drain, args=(child.stdout.fileno(), kept), daemon=True)
+    reader.start()
+    try:
+        code: int | None = child.wait(timeout_s)
+        timed_out = False
+    except subprocess.TimeoutExpired:
+        code, timed_out = None, True
+    test_ms = (time.monotonic() - start) * 1000
+    # Everything below us is the command's: we have adopted its orphans. The reader then sees the end of its pipe.
+    procs.end_all(lambda: procs.descendants(os.getpid(), without=others))
+    child.wait()
+    procs.reap(others)
+    reader.join(_DRAIN_S)
+    child.stdout.close()
+    output = bytes(kept[-_OUTPUT_BYTES:]).decode("utf-8", "replace")
+    return Ran(code if code is None or code >= 0 else 128 - code, timed_out, output, round(test_ms, 3))
+
+
+def _drain(fd: int, kept: bytearray) -> None:
+    while chunk := os.read(fd, 1 << 16):
+        kept += chunk
+        if len(kept) > 4 * _OUTPUT_BYTES:
+            del kept[: len(kept) - _OUTPUT_BYTES]

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from runner.guest import procs
+
+#: Prints a line when its name, which holds what a parser stumbles over, is set.
+NAMED = "open('/proc/self/comm', 'w').write('a) R (b c'); print('up', flush=True); import time; time.sleep(60)"
+
+
+@pytest.fixture
+def tree() -> Iterator[subprocess.Popen[bytes]]:
+    """A shell with a child, and a grandchild in a session of its own."""
+    line = "sleep 60 & setsid sh -c 'sleep 61; :' & echo up; wait"
+    child = subprocess.Popen(["sh", "-c", line], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.1)
+    yield child
+    procs.end_all(lambda: procs.descendants(os.getpid()))
+    child.stdout.close()
+    child.wait()
+
+
+def commands(found: list[procs.Process]) -> list[str]:
+    return sorted(procs.command_line(process.pid) for process in found)
+
+
+def test_descendants_are_found_through_sessions(tree: subprocess.Popen[bytes]) -> None:
+    assert commands(procs.descendants(tree.pid)) == ["sh -c sleep 61; :", "sleep 60", "sleep 61"]
+    inner = next(p for p in procs.descendants(tree.pid) if procs.command_line(p.pid).startswith("sh"))
+    assert commands(procs.descendants(tree.pid, without=[inner.pid])) == ["sleep 60"]
+
+
+def test_end_all_leaves_nobody(tree: subprocess.Popen[bytes]) -> None:
+    pids = [process.pid for process in procs.descendants(tree.pid)]
+    assert procs.end_all(lambda: procs.descendants(tree.pid)) == []
+    assert len(pids) == 3
+    assert all(procs.snapshot().get(pid, procs.Process(0, 0, 0, "Z")).state == "Z" for pid in pids)
+
+
+def test_end_all_gives_up_in_time() -> None:
+    """Someone who cannot be killed (here: who does not exist) does not keep us."""
+    ghost = procs.Process(2**22 - 1, 0, 0, "D")
+    start = time.monotonic()
+    assert procs.end_all(lambda: [ghost], limit_s=0.1) == [ghost]
+    assert time.monotonic() - start < 1
+
+
+def test_a_name_cannot_fool_the_parser() -> None:
+    child = subprocess.Popen([sys.executable, "-c", NAMED], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    found = procs.snapshot()[child.pid]
+    assert (found.parent, found.state in "SR") == (os.getpid(), True)
+    assert procs.cpu_s(child.pid) > 0
+    assert procs.anonymous_bytes(child.pid) > 1_000_000
+    procs.send(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+
+
+def test_who_is_gone_reads_as_nothing() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert not procs.send(child.pid, signal.SIGKILL)
+    assert (procs.cpu_s(child.pid), procs.anonymous_bytes(child.pid), procs.read(f"/proc/{child.pid}/stat")) == (
+        0,
+        0,
+        "",
+    )
+
+
+def test_written_bytes() -> None:
+    assert procs.written_bytes("rchar: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n") == 4096
+    assert procs.written_bytes("") == 0

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.guest import disk, procs, sampler
+from runner.guest.cgroup import Cgroup
+from runner.guest.sampler import Sampler
+
+
+class Group(Cgroup):
+    """Counters that a test sets."""
+
+    def __init__(self) -> None:
+        self.anon: int | None = 0
+        self.cpu: float | None = 0.0
+        self.kills: int | None = 0
+
+    def anonymous_bytes(self) -> int | None:
+        return self.anon
+
+    def cpu_s(self) -> float | None:
+        return self.cpu
+
+    def oom_kills(self) -> int | None:
+        return self.kills
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    monkeypatch.setattr(procs, "anonymous_bytes", lambda pid: 1_000_000)
+    monkeypatch.setattr(procs, "cpu_s", lambda pid: 0.0)
+    monkeypatch.setattr(time, "process_time", lambda: 5.0)
+    return Group()
+
+
+def make(group: Group, on_full: Callable[[], None], disk_bytes: int = 10**12) -> Sampler:
+    return Sampler(
+        group,
+        disk.Writes(),
+        list_helpers=lambda: [1],
+        list_agent=list,
+        on_full=on_full,
+        sample_s=0.005,
+        disk_bytes=disk_bytes,
+    )
+
+
+def never() -> None:
+    raise AssertionError("the disk is not full")
+
+
+def test_the_peak_is_above_what_was_there_before(group: Group) -> None:
+    group.anon, group.cpu = 9_000_000, 100.0
+    made = make(group, never)
+    made.start()
+    group.anon = 59_000_000
+    time.sleep(0.1)
+    group.anon, group.cpu, group.kills = 12_000_000, 101.5, 1
+    usage = made.usage()
+    made.stop()
+    assert (usage.peak_anon_mb, usage.cpu_s, usage.oom) == (50.0, 1.5, True)
+
+
+def test_what_is_not_counted_is_null(group: Group) -> None:
+    group.anon = group.cpu = group.kills = None
+    made = make(group, never)
+    made.start()
+    usage = made.usage()
+    made.stop()
+    assert (usage.peak_anon_mb, usage.cpu_s, usage.oom) == (None, None, False)
+
+
+def test_too_much_written_is_told_once(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(sampler, "_WRITES_EVERY_S", 0.01)
+    calls: list[int] = []
+    full = threading.Event()
+
+    def on_full() -> None:
+        calls.append(1)
+        full.set()
+
+    made = make(group, on_full, disk_bytes=1_000_000)
+    made.start()
+    time.sleep(0.1)
+    assert not full.is_set()
+    (tmp_path / "file").write_bytes(b"x" * 2_000_000)
+    assert full.wait(5)
+    time.sleep(0.1)
+    made.stop()
+    assert len(calls) == 1

@@ -1,0 +1,133 @@
+"""What the gateway's ledger says about a run."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import InfraError
+from runner.gateway.journal import Entry, parse_journal, script_problems, spans, unserved_steps
+
+PROGRAM: dict[str, Any] = {
+    "steps": [
+        {"index": 0, "say": None, "think": None, "calls": [{"meaning": "read"}, {"meaning": "run"}]},
+        {"index": 1, "say": None, "think": None, "calls": [{"meaning": "edit"}]},
+        {"index": 2, "say": "done", "think": None, "calls": []},
+    ]
+}
+
+
+def line(**changed: Any) -> dict[str, Any]:
+    return {
+        "seq": 0,
+        "run": "<run>",
+        "kind": "main",
+        "rule": None,
+        "step": 0,
+        "method": "POST",
+        "path": "/v1/messages",
+        "t_request_ns": 9_100_000_000_000_000_001,
+        "t_request_end_ns": 9_100_000_000_000_000_002,
+        "t_first_byte_ns": 9_100_000_000_000_000_003,
+        "t_response_end_ns": 9_100_000_000_000_000_004,
+        "status": 200,
+        "model": "some-model",
+        "stream": True,
+        "tools": ["Read"],
+        "calls": [{"id": "call_p1s000x0", "tool": "Read", "arguments": {"file_path": "/a"}, "meaning": "read"}],
+        "usage": {"input": 10, "output": 2},
+        "reason": None,
+        "nearest": None,
+        "request": {"headers": {"x-api-key": "***"}, "body": "{}"},
+        "response": {"headers": {}, "body": "event: é\u2028"},
+        "aborted": False,
+        **changed,
+    }
+
+
+def entry(**changed: Any) -> Entry:
+    return Entry.model_validate(line(**changed))
+
+
+def encoded(*lines: dict[str, Any]) -> list[bytes]:
+    return [json.dumps(one, ensure_ascii=False).encode() for one in lines]
+
+
+def test_lines_become_entries_in_order_of_arrival_and_lose_nothing() -> None:
+    lines = [line(seq=1, step=1), line(seq=0)]
+    found = parse_journal([*encoded(*lines), b"\n", b""])
+    assert [one.model_dump() for one in found] == [lines[1], lines[0]]
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (b'{"seq": 1', "line 2: the line"),
+        (encoded(line(kind="other"))[0], "line 2: kind"),
+        (encoded(line(usage={"input": 1, "output": 1, "cached": 3}))[0], "line 2: usage.cached"),
+        (encoded({key: value for key, value in line().items() if key != "status"})[0], "line 2: status"),
+    ],
+)
+def test_a_line_that_is_no_entry_is_infra(bad: bytes, says: str) -> None:
+    with pytest.raises(InfraError, match=says):
+        parse_journal([*encoded(line()), bad])
+
+
+def test_a_script_played_to_its_end_has_no_problem() -> None:
+    retried = [entry(seq=n, step=step) for n, step in enumerate([0, 0, 1, 2])]
+    side = entry(seq=4, kind="side", rule="title", step=None)
+    refused = entry(seq=5, kind="refused", step=None, status=404, reason="not a path")
+    assert script_problems([*retried, side, refused], PROGRAM) == []
+
+
+def test_steps_left_are_named_with_the_last_one_served() -> None:
+    assert unserved_steps([entry(step=0)], PROGRAM) == [1, 2]
+    assert script_problems([entry(step=0)], PROGRAM) == [
+        "2 of 3 steps were not asked for: 1 (edit), 2 (say); nearest: the last one served is step 0"
+    ]
+    assert script_problems([], PROGRAM) == [
+        "3 of 3 steps were not asked for: 0 (read + run), 1 (edit), 2 (say); nearest: no step was served at all"
+    ]
+
+
+def test_steps_after_a_stop_are_skipped_but_a_miss_stays_one() -> None:
+    miss = entry(kind="miss", step=None, status=400, reason="offers none of Edit", nearest="offered: Write")
+    assert script_problems([entry(step=0)], PROGRAM, stopped="rejected") == []
+    assert script_problems([entry(step=0), miss], PROGRAM, stopped="rejected") == [
+        "request 0 (POST /v1/messages): offers none of Edit; nearest: offered: Write"
+    ]
+
+
+def test_a_miss_without_a_candidate_says_so_by_silence() -> None:
+    played = [entry(seq=n, step=n) for n in range(3)]
+    miss = entry(seq=3, kind="miss", step=None, status=400, reason="the request's body is not a JSON object")
+    assert script_problems([*played, miss], PROGRAM) == [
+        "request 3 (POST /v1/messages): the request's body is not a JSON object"
+    ]
+
+
+def test_spans_count_only_the_kinds_asked_for_from_the_last_request_byte() -> None:
+    entries = [
+        entry(kind="main", t_request_ns=0, t_request_end_ns=10, t_response_end_ns=20),
+        entry(kind="side", step=None, t_request_ns=0, t_request_end_ns=15, t_response_end_ns=30),
+        entry(kind="miss", step=None, t_request_ns=0, t_request_end_ns=40, t_response_end_ns=50),
+    ]
+    assert spans(entries, ("main",)) == [(10, 20)]
+    assert spans(entries, ("main", "side")) == [(10, 30)]
+    assert spans(entries, ("main", "miss")) == [(10, 20), (40, 50)]
+    assert spans([], ("main",)) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12))
+def test_spans_are_the_union(intervals: list[tuple[int, int]]) -> None:
+    entries = [entry(t_request_end_ns=start, t_response_end_ns=start + length) for start, length in intervals]
+    found = spans(entries, ("main",))
+    assert found == sorted(found)
+    assert all(left[1] < right[0] for left, right in pairwise(found))
+    covered = {tick for start, length in intervals for tick in range(start, start + length)}
+    assert {tick for start, end in found for tick in range(start, end)} == covered

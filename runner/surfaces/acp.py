@@ -1,0 +1,208 @@
+"""The ACP surface: one session, one prompt, every callback served, every ask answered by policy."""
+
+from __future__ import annotations
+
+from runner import __version__
+from runner.acp.client import Client
+from runner.acp.events import (
+    CallDone,
+    ClientRequest,
+    Event,
+    Initialized,
+    PeerError,
+    PermissionRequest,
+    PromptDone,
+    RequestCancelled,
+    SessionCreated,
+    Update,
+)
+from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE, UNTERMINATED
+from runner.acp.policy import decide
+from runner.acp.state import OpenRequest
+from runner.errors import AgentError, PhaseTimeout
+from runner.records.schema import Finding, Turn
+from runner.surfaces.callbacks import Answer, Callbacks
+from runner.surfaces.driver import Driver, Scene
+from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
+from runner.wire.frames import UNTERMINATED as UNTERMINATED_FLAG
+from runner.wire.frames import Frame
+
+CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
+_CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
+
+
+class AcpDriver(Driver):
+    """initialize -> session/new -> mode and options -> session/prompt -> quiet window."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.client = Client(scene.surface.client_capabilities)
+        self.callbacks = Callbacks(scene.guest, self.when_done, scene.policy, scene.cwd, scene.roots)
+        self._session: SessionCreated | None = None
+        self._turn_over = False
+        self._configured = 0
+        self._updates = 0
+        #: Asks that the policy never answers: they are open, but we owe nothing.
+        self._ignored: list[OpenRequest] = []
+
+    def play(self) -> None:
+        scene, limits = self.scene, self.scene.deadlines
+        with scene.phases.phase("initialize"):
+            self._send(self.client.initialize(CLIENT_INFO))
+            self.wait("initialize", limits.initialize, lambda: self.client.initialized is not None)
+        with scene.phases.phase("session_new"):
+            new = self.client.session_new(scene.cwd, scene.surface.mcp_servers, scene.additional_directories)
+            self._send(new)
+            self.wait("session_new", limits.session_new, lambda: self._session is not None)
+        assert self._session is not None
+        with scene.phases.phase("configure"):
+            self._configure(self._session)
+        with scene.phases.phase("prompt"):
+            self._prompt(self._session)
+        with scene.phases.phase("quiet"):
+            self.read_on(limits.quiet)
+
+    @property
+    def owes_answer(self) -> bool:
+        return len(self.client.open_requests) > len(self._ignored)
+
+    # sending
+
+    def _send(self, line: bytes) -> Frame | None:
+        return self.scene.pipe.send(line) if line else None
+
+    def _configure(self, session: SessionCreated) -> None:
+        """Pin the mode and the options explicitly, so that an agent's default never decides a comparison."""
+        scene = self.scene
+        mode = scene.surface.mode or scene.session.mode
+        offered = session.result.get("modes")
+        modes = offered.get("availableModes") if isinstance(offered, dict) else None
+        if mode is not None and any(isinstance(one, dict) and one.get("id") == mode for one in modes or []):
+            self._ask_once(self.client.set_mode(session.session_id, mode))
+        elif mode is not None:
+            self._note("mode-not-offered", f"mode {mode!r} is not offered: the agent's default stays")
+        for option, value in {**scene.session.config_options, **scene.surface.config_options}.items():
+            self._ask_once(self.client.set_config_option(session.session_id, option, value))
+
+    def _ask_once(self, line: bytes) -> None:
+        seen = self._configured
+        self._send(line)
+        self.wait("configure", self.scene.deadlines.configure, lambda: self._configured > seen)
+
+    def _prompt(self, session: SessionCreated) -> None:
+        limits = self.scene.deadlines
+        frame = self._send(self.client.session_prompt(session.session_id, self.scene.prompt))
+        assert frame is not None
+        self.played.turns.append(Turn(sent_ns=frame.t_ns))
+        try:
+            self.wait("first_update", limits.first_update, lambda: self._updates > 0 or self._turn_over)
+            self.wait("turn", limits.turn, lambda: self._turn_over, silence=True)
+        except PhaseTimeout:
+            self._cancel(session)
+            raise
+
+    def _cancel(self, session: SessionCreated) -> None:
+        """session/cancel, then a grace in which the agent still gets every answer and may end its turn."""
+        self.played.unreachable = "the turn was cancelled"
+        for line in self.client.session_cancel(session.session_id):
+            self._send(line)
+        self._ignored.clear()
+        try:
+            self.wait("cancel_grace", self.scene.deadlines.cancel_grace, lambda: self._turn_over)
+        except PhaseTimeout:
+            self._note(CANCEL_NOT_HONOURED, "no response to session/prompt within the grace after session/cancel")
+        except AgentError as problem:
+            self._note("cancel-ended-agent", f"after session/cancel the agent {problem}")
+
+    # receiving
+
+    def on_frame(self, frame: Frame) -> None:
+        if OVERSIZE_FLAG in frame.flags:
+            self.client.note(OVERSIZE, f"a line of {frame.length} bytes", frame.seq)
+            return
+        if UNTERMINATED_FLAG in frame.flags:
+            self.client.note(UNTERMINATED, "the stream ended inside a line", frame.seq)
+        for event in self.client.receive(frame.raw, frame.seq, frame.t_ns):
+            self._send(event.reply)
+            self._react(event)
+
+    def _react(self, event: Event) -> None:
+        match event:
+            case Update(phase="turn"):
+                self._updates += 1
+            case PermissionRequest(reply=b""):
+                self._permission(event)
+            case ClientRequest():
+                self.callbacks.serve(
+                    event.method, event.params, event.seq, event.t_ns, lambda answer: self._respond(event, answer)
+                )
+            case RequestCancelled():
+                self._ignored = [request for request in self._ignored if request in self.client.open_requests]
+            case Initialized():
+                self.played.protocol_version = event.version
+                info = event.result.get("agentInfo")
+                self.played.agent_info = info if isinstance(info, dict) else None
+            case SessionCreated():
+                self._session = event
+            case PromptDone():
+                self._turn_over = True
+                self._end_turn(event)
+            case CallDone():
+                self._configured += 1
+            case PeerError():
+                self._peer_error(event)
+
+    def _peer_error(self, event: PeerError) -> None:
+        words = f"{event.method} was answered with an error: {event.message}"
+        if event.method in _CONFIGURING:
+            self._note("configure-refused", words, event.seq)
+            self._configured += 1
+        elif event.method == "session/prompt":
+            self._turn_over = True
+            raise AgentError(words)
+        elif event.method == "session/new":
+            raise AgentError(words)
+
+    def _end_turn(self, event: PromptDone) -> None:
+        turn = self.played.turns[-1]
+        turn.result_ns = event.t_ns
+        turn.stop_reason = event.stop_reason
+        turn.turn_ms = (event.t_ns - turn.sent_ns) / 1e6
+        usage = event.result.get("usage")
+        turn.usage = usage if isinstance(usage, dict) else None
+
+    def _permission(self, event: PermissionRequest) -> None:
+        decision = decide(self.scene.policy, event.params, self.client.tool_calls.calls)
+        if decision.note:
+            self._note("policy-fallback", decision.note, event.seq)
+        answer = decision.kind or decision.outcome
+        if not answer.startswith("allow"):
+            self.played.unreachable = self.played.unreachable or f"an ask was answered {answer}"
+        if decision.outcome == "never":
+            self._ignored += [request for request in self.client.open_requests if request.seq == event.seq]
+            return
+
+        def reply() -> None:
+            self._send(self.client.answer_permission(event.id, decision))
+
+        if decision.delay_s:
+            self.later(decision.delay_s, reply)
+        else:
+            reply()
+
+    def _respond(self, event: ClientRequest, answer: Answer) -> None:
+        if answer.code is None:
+            line = self.client.respond(event.id, answer.result)
+        else:
+            line = self.client.respond_error(event.id, answer.code, answer.message)
+        self._send(line)
+
+    # the end
+
+    def _note(self, finding: str, message: str, seq: int | None = None) -> None:
+        self.played.findings.append(Finding(id=finding, message=message, seq=seq))
+
+    def conclude(self) -> None:
+        self.client.finish()
+        for found in self.client.findings.kept:
+            self._note(found.id, found.message, found.seq)

@@ -1,0 +1,43 @@
+"""The CLI surface: one prompt on the command line, standard input closed at once, what standard output tells."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from runner.errors import AgentError
+from runner.records.schema import Turn
+from runner.surfaces.cli_parsers import CliResult
+from runner.surfaces.driver import Driver, Scene, exit_words
+from runner.wire.frames import Frame
+
+
+class CliDriver(Driver):
+    """From spawn to exit. What the lines say is read afterwards, when all of them are there (`turn_of`)."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._spoke = False
+
+    def play(self) -> None:
+        limits = self.scene.deadlines
+        self.scene.pipe.close_stdin()
+        with self.scene.phases.phase("prompt"):
+            self.wait("first_update", limits.first_update, lambda: self._spoke or self.played.exit is not None)
+            self.wait("turn", limits.turn, lambda: self.played.exit is not None, silence=True)
+        event = self.played.exit
+        if event is not None and (event.get("code") != 0 or event.get("oom") or event.get("disk_exceeded")):
+            raise AgentError(f"ended with {exit_words(event)}")
+
+    def on_frame(self, frame: Frame) -> None:
+        self._spoke = True
+
+
+def turn_of(result: CliResult, spawn_ns: int) -> Turn:
+    """The one turn of a CLI run: from spawn to the result line; `turn_ms` is the CLI's own figure or None."""
+    return Turn(
+        sent_ns=spawn_ns,
+        result_ns=result.result_ns,
+        stop_reason=result.stop,
+        turn_ms=result.duration_ms,
+        usage=asdict(result.usage) if result.usage else None,
+    )

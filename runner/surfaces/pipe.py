@@ -1,0 +1,218 @@
+"""The agent's three streams: drained, stamped, framed and logged by a thread of their own; all news is in one inbox.
+
+Parsing happens off that thread. The inbox is the only way into the driver's loop, so the driver needs no
+lock: frames, the guest's events and replies, and the sweep's own news arrive in the order in which they were seen here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from runner.errors import InfraError, RunError
+from runner.records.store import disk_error
+from runner.sandbox.stream import AttachedStream, Chunk
+from runner.wire.frames import (
+    OVERSIZE,
+    UNTERMINATED,
+    Channel,
+    Direction,
+    Frame,
+    Line,
+    LineFramer,
+    Oversize,
+    Unterminated,
+)
+from runner.wire.log import STDERR_LOG, FrameLogWriter
+
+#: Frames the driver may be behind; beyond it the drain waits, and so does the agent: memory stays flat.
+_BACKLOG = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class GuestEvent:
+    """What the guest tells unasked: `exit`, `forwarder-died`, `gone`."""
+
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Something the driver asked for is there: run `then` on the driver's own thread."""
+
+    then: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The run has to end now, for this reason (an abort, a dead gateway, a full disk)."""
+
+    reason: RunError
+
+
+Item = Frame | GuestEvent | Done | Stop
+
+
+class Inbox:
+    """A queue that the first `Stop` jumps; it is handed out once, so that the agent can still be brought to its end."""
+
+    def __init__(self) -> None:
+        self._items: queue.Queue[Item] = queue.Queue(maxsize=_BACKLOG)
+        self._stop: Stop | None = None
+        self._told = False
+
+    def put(self, item: Item) -> None:
+        if isinstance(item, Stop):
+            self._stop = self._stop or item
+            with contextlib.suppress(queue.Full):
+                self._items.put_nowait(Done(_nothing))  # wakes a `get` that waits on an empty queue
+            return
+        while True:
+            try:
+                self._items.put(item, timeout=0.5)
+            except queue.Full:
+                if self._told:
+                    return  # nobody reads on; the log has it
+                continue
+            return
+
+    def get(self, timeout_s: float) -> Item | None:
+        """The stop if there is one and it was not told yet, else the next item, or None after `timeout_s`."""
+        item: Item | None = None
+        if not self._pending_stop():
+            with contextlib.suppress(queue.Empty):
+                item = self._items.get(timeout=max(0.0, timeout_s))
+        if self._pending_stop():
+            self._told = True
+            return self._stop
+        return item
+
+    def _pending_stop(self) -> bool:
+        return self._stop is not None and not self._told
+
+
+def _nothing() -> None:
+    """What there is to do about a wake-up."""
+
+
+class AgentPipe:
+    """Logs every frame in both directions and hands the agent's stdout to the inbox."""
+
+    def __init__(self, stream: AttachedStream, inbox: Inbox, folder: Path, frames_cap: int, stderr_cap: int) -> None:
+        """
+        :param folder: the attempt's folder: frames.jsonl, blobs/ and stderr.log are written there.
+        :param frames_cap: bytes that frames may take on disk; `stderr_cap` likewise. What is cut is counted.
+        """
+        self._stream = stream
+        self._inbox = inbox
+        self._log = FrameLogWriter(folder / "frames.jsonl", folder / "blobs", frames_cap)
+        self._stderr_path = folder / STDERR_LOG
+        self._stderr_room = stderr_cap
+        self._stderr_kept = 0
+        self._stderr_cut = 0
+        #: The log is written by the drain and by whoever sends.
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._delivering = True
+        self._stdin_open = True
+        self._finished = False
+        self._thread = threading.Thread(target=self._drain, name="agent-pipe", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, line: bytes) -> Frame | None:
+        """Log one line (with its LF) and write it to the agent; None, and nothing sent, once stdin is closed.
+
+        :raises AgentError: the agent does not read it.
+        """
+        if not self._stdin_open:
+            return None
+        with self._disk_errors(), self._lock:
+            frame = self._frame("c2a", "stdin", line.removesuffix(b"\n"), time.monotonic_ns())
+            self._log.write(frame)
+        self._stream.write(line)
+        return frame
+
+    def close_stdin(self) -> None:
+        self._stdin_open = False
+        self._stream.half_close()
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until the container's streams have ended and every byte is on disk; False: they have not."""
+        self._delivering = False
+        if self._finished:
+            return True
+        self._thread.join(timeout=timeout_s)
+        ended = not self._thread.is_alive()
+        self._stream.close()
+        self._thread.join(timeout=5)
+        with self._lock:
+            self._log.close()
+        self._finished = True
+        return ended
+
+    def cut(self) -> dict[str, int]:
+        """What the caps left out: bytes and frames."""
+        return {**self._log.cut, "stderr_bytes": self._stderr_cut}
+
+    def _frame(
+        self, direction: Direction, channel: Channel, raw: bytes, t_ns: int, *flags: str, length: int | None = None
+    ) -> Frame:
+        frame = Frame(self._seq, t_ns, direction, channel, raw, flags, length)
+        self._seq += 1
+        return frame
+
+    def _drain(self) -> None:
+        framer = LineFramer()
+        with contextlib.suppress(InfraError), self._disk_errors(), self._stderr_path.open("wb", buffering=0) as stderr:
+            for chunk in self._stream.chunks():
+                if chunk.channel == "stderr":
+                    self._keep(stderr, chunk)
+                    continue
+                for line in framer.feed(chunk.data):
+                    self._arrived(line, chunk.t_ns)
+            tail = framer.close()
+            if tail is not None:
+                self._arrived(tail, time.monotonic_ns())
+
+    def _arrived(self, line: Line | Unterminated, t_ns: int) -> None:
+        with self._lock:
+            if isinstance(line, Oversize):
+                flags = (OVERSIZE, UNTERMINATED) if line.unterminated else (OVERSIZE,)
+                frame = self._frame("a2c", "stdout", b"", t_ns, *flags, length=line.length)
+            elif isinstance(line, Unterminated):
+                frame = self._frame("a2c", "stdout", line.raw, t_ns, UNTERMINATED)
+            else:
+                frame = self._frame("a2c", "stdout", line, t_ns)
+            self._log.write(frame)
+        if self._delivering:
+            self._inbox.put(frame)
+
+    def _keep(self, file: BinaryIO, chunk: Chunk) -> None:
+        kept = chunk.data[: self._stderr_room]
+        self._stderr_room -= len(kept)
+        self._stderr_cut += len(chunk.data) - len(kept)
+        if not kept:
+            return
+        file.write(kept)
+        with self._lock:
+            self._log.stderr(chunk.t_ns, len(kept), self._stderr_kept, self._seq)
+            self._seq += 1
+        self._stderr_kept += len(kept)
+
+    @contextlib.contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        """A run that can leave no evidence must not go on: stop it, and say what the disk said."""
+        try:
+            yield
+        except OSError as error:
+            problem = disk_error(error, self._stderr_path.parent)
+            self._inbox.put(Stop(problem))
+            raise problem from error

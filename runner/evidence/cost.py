@@ -1,0 +1,89 @@
+"""What a run cost: the sampled metrics of one run, each defined once.
+
+None: not applicable or not measured.
+
+Record and frames carry the controller's clock, the model journal the engine's: `record.clock_offset_ns` (engine minus
+controller, 0 on one kernel) is taken off the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.evidence.callbacks import callbacks, waits
+from runner.evidence.handshake import handshake
+from runner.evidence.intervals import Span, clip, length_ms, ms, union
+from runner.evidence.messages import Message, exchanges
+from runner.gateway.journal import Entry, spans
+from runner.records.schema import Record
+from runner.surfaces.cli_parsers import CliResult
+
+#: In the order of a report.
+NAMES = (
+    "handshake_ms", "turn_ms", "to_result_ms", "active_ms", "model_ms", "client_ms", "agent_ms",
+    "wall_ms", "cpu_s", "peak_anon_mb", "overhead_ms",
+)  # fmt: skip
+
+
+def cost(
+    record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
+) -> dict[str, float | None]:
+    """All of NAMES for one run.
+
+    A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
+    """
+    values: dict[str, float | None] = dict.fromkeys(NAMES)
+    agent = record.agent
+    if agent is None:
+        return values
+    values["cpu_s"] = agent.cpu_s
+    values["peak_anon_mb"] = agent.peak_anon_mb
+    values["active_ms"] = _active_ms(entries)
+    if agent.exit_ns is not None:
+        wall = ms(agent.spawn_ns, agent.exit_ns)
+        verifying = record.verdict.duration_ms if record.verdict is not None else 0.0
+        values["wall_ms"] = wall
+        values["overhead_ms"] = ms(record.start_ns, record.end_ns) - wall - verifying
+
+    turns = _turns(messages, cli, agent.spawn_ns)
+    offset = record.clock_offset_ns
+    model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side"))], turns)
+    if turns:
+        values["to_result_ms"] = ms(agent.spawn_ns, turns[-1][1])
+        values["model_ms"] = length_ms(model)
+    if cli is not None:
+        values["turn_ms"] = cli.duration_ms
+        return values
+
+    opened_ns = handshake(messages).opened_ns
+    values["handshake_ms"] = ms(agent.spawn_ns, opened_ns) if opened_ns is not None else None
+    if turns:
+        turn_ms = length_ms(turns)
+        client = clip(waits(callbacks(messages), turns[-1][1]), turns)
+        values["turn_ms"] = turn_ms
+        values["client_ms"] = length_ms(client)
+        # One instant may be the model's and the client's (parallel calls): it is taken off once.
+        values["agent_ms"] = turn_ms - length_ms(union(model + client))
+    return values
+
+
+def _active_ms(entries: Sequence[Entry]) -> float | None:
+    """First main request in to last main response out."""
+    main = [entry for entry in entries if entry.kind == "main"]
+    return ms(min(e.t_request_ns for e in main), max(e.t_response_end_ns for e in main)) if main else None
+
+
+def _turns(messages: Sequence[Message], cli: CliResult | None, spawn_ns: int) -> list[Span]:
+    """The turns of a run, in order: prompt sent to its result; a CLI's one turn starts with the process.
+
+    [] where one has no result.
+    """
+    if cli is not None:
+        return [(spawn_ns, cli.result_ns)] if cli.result_ns is not None else []
+    turns = exchanges(messages, "client", "session/prompt")
+    answered = [
+        (turn.request.t_ns, turn.response.t_ns)
+        for turn in turns
+        if turn.response is not None and turn.response.kind == "result"
+    ]
+    return answered if len(answered) == len(turns) else []

@@ -1,0 +1,66 @@
+"""The tool calls of a run, replayed from its messages into the client's own state per toolCallId."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from runner.acp.toolcalls import Source, ToolCall, ToolCalls
+from runner.evidence.messages import Message, as_list, as_object, as_text
+
+_SHOWN: dict[str, Source] = {"tool_call": "tool_call", "tool_call_update": "tool_call_update"}
+
+
+@dataclass(frozen=True)
+class TerminalItem:
+    """One terminal content item of one update; what a permission request repeats is not counted again."""
+
+    seq: int
+    tool_call: str
+    terminal: str
+
+
+def tool_calls(messages: Iterable[Message]) -> dict[str, ToolCall]:
+    """The distinct toolCallIds over tool_call, tool_call_update and permission requests, in the order they first
+    appear.
+    """
+    state = ToolCalls()
+    for message, source, body in _sightings(messages):
+        session = as_text(message.payload.get("sessionId")) or ""
+        state.observe(source, session, body, message.seq, size=message.length)
+    return state.calls
+
+
+def kind_of(call: ToolCall | None) -> str:
+    """A call's kind; `other`, the protocol's default, where nobody said one."""
+    return (call.kind if call is not None else None) or "other"
+
+
+def command_of(call: ToolCall | None) -> str | None:
+    """The shell command of a call's raw input, where it has one."""
+    return as_text(as_object(call.raw_input).get("command")) if call is not None else None
+
+
+def terminal_items(messages: Iterable[Message]) -> list[TerminalItem]:
+    """Every terminal content item that an update carries."""
+    return [
+        TerminalItem(message.seq, as_text(body.get("toolCallId")) or "", as_text(item.get("terminalId")) or "")
+        for message, source, body in _sightings(messages)
+        if source != "permission"
+        for item in map(as_object, as_list(body.get("content")))
+        if item.get("type") == "terminal"
+    ]
+
+
+def _sightings(messages: Iterable[Message]) -> Iterator[tuple[Message, Source, dict[str, Any]]]:
+    for message in messages:
+        if message.sender != "agent":
+            continue
+        if message.kind == "notification" and message.method == "session/update":
+            body = as_object(message.payload.get("update"))
+            source = _SHOWN.get(as_text(body.get("sessionUpdate")) or "")
+            if source is not None:
+                yield message, source, body
+        elif message.kind == "request" and message.method == "session/request_permission":
+            yield message, "permission", as_object(message.payload.get("toolCall"))

@@ -1,0 +1,198 @@
+"""Records + plan + lock -> `Report`. Pure; every judgement that a renderer prints is made here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from runner.evidence import cost, metrics
+from runner.outcome import MISSING
+from runner.plan import Cell
+from runner.records.schema import Record
+from runner.report.model import Arm, Exact, Report, Warning
+from runner.report.samples import MIN_RUNS, summary
+
+#: Outcomes after which a run says nothing about its agent.
+_UNMEASURED = frozenset({"aborted", "infra"})
+#: Models under which counts are exact; under any other they vary of themselves and are sampled.
+_REPEATABLE = ("scripted/", "replay/")
+
+
+def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: Iterable[Record]) -> Report:
+    """The report of a sweep.
+
+    The last attempt at a cell counts; earlier ones are named in warnings. A planned cell without a record has the
+    outcome `missing`. Warm-ups are in no figure; one that went wrong is a warning. Records of cells that are not
+    planned are left out.
+    """
+    attempts: dict[str, list[Record]] = {}
+    for record in records:
+        attempts.setdefault(record.cell, []).append(record)
+    for tries in attempts.values():
+        tries.sort(key=lambda record: record.attempt)
+    arms: dict[str, list[Cell]] = {}
+    for cell in sorted(cells, key=lambda cell: cell.replicate):
+        arms.setdefault(cell.arm, []).append(cell)
+    order = _order(cells)
+    return Report(
+        sweep=sweep,
+        lock=dict(lock),
+        arms=[_arm(arms[name], attempts, lock) for name in order],
+    )
+
+
+def _order(cells: Sequence[Cell]) -> list[str]:
+    """Arm names, one line a surface: grouped by everything else, in the order of the names."""
+    first = {cell.arm: cell for cell in cells if not cell.warmup}
+    return sorted(
+        first, key=lambda name: (first[name].adapter, first[name].fixture, first[name].policy, first[name].model, name)
+    )
+
+
+def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapping[str, Any]) -> Arm:
+    planned = [cell for cell in cells if not cell.warmup]
+    ended = {cell.name: attempts[cell.name][-1] for cell in planned if cell.name in attempts}
+    measured = [
+        ended[cell.name] for cell in planned if cell.name in ended and ended[cell.name].outcome not in _UNMEASURED
+    ]
+    outcomes = {cell.name: ended[cell.name].outcome if cell.name in ended else MISSING for cell in planned}
+    exact = _exact(measured)
+    sampled = {name: summary([run.sampled.get(name) for run in measured]) for name in _sampled_names(measured)}
+    head = planned[0]
+    if not head.model.startswith(_REPEATABLE):
+        for name in [name for name, found in exact.items() if _is_numeric(found)]:
+            sampled[name] = summary([_number(value) for value in exact.pop(name).values])
+    arm = Arm(
+        name=head.arm,
+        adapter=head.adapter,
+        surface=head.surface,
+        fixture=head.fixture,
+        policy=head.policy,
+        model=head.model,
+        reset=head.reset,
+        expect=head.expect,
+        n=len(measured),
+        outcomes=dict(sorted(Counter(outcomes.values()).items())),
+        unexpected=sum(outcomes[cell.name] != cell.expect for cell in planned),
+        exact=exact,
+        sampled=sampled,
+        warnings=[
+            *_cell_warnings(cells, attempts),
+            *(_varying(exact) if head.model.startswith(_REPEATABLE) else []),
+            *_few(len(measured)),
+        ],
+    )
+    arm.warnings += _builds(arm, lock)
+    return arm
+
+
+def _exact(runs: Sequence[Record]) -> dict[str, Exact]:
+    """Every exact metric, and every key of a flattened map that any run has.
+
+    A key of a flattened map that a run lacks is 0 there, unless the run has no such map.
+    """
+    names = sorted({*metrics.NAMES, *(name for run in runs for name in run.exact)}, key=_exact_rank)
+    found: dict[str, Exact] = {}
+    for name in names:
+        owner = metrics.owner(name)
+        values = [
+            run.exact.get(name, 0 if owner is not None and run.exact.get(owner) is not None else None) for run in runs
+        ]
+        agreed = bool(values) and all(_same(value, values[0]) for value in values)
+        found[name] = Exact(values=values, value=values[0] if agreed else None)
+    return found
+
+
+def _exact_rank(name: str) -> tuple[int, str]:
+    return (metrics.NAMES.index(name) if name in metrics.NAMES else len(metrics.NAMES), name)
+
+
+def _sampled_names(runs: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys([*cost.NAMES, *(name for run in runs for name in run.sampled)]))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def _is_numeric(found: Exact) -> bool:
+    return any(_number(value) is not None for value in found.values)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) -> list[Warning]:
+    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence."""
+    found: list[Warning] = []
+    for cell in cells:
+        tries = attempts.get(cell.name, [])
+        if not tries:
+            if not cell.warmup:
+                found.append(Warning(id="missing-cell", message=f"{cell.name}: never ran", cell=cell.name))
+            continue
+        last = tries[-1]
+        found += [
+            Warning(
+                id="earlier-attempt",
+                message=f"{cell.name}: attempt {run.attempt} ended {_ending(run)}; attempt {last.attempt} counts",
+                cell=cell.name,
+            )
+            for run in tries[:-1]
+        ]
+        if last.outcome != cell.expect:
+            what = "warm-up ended" if cell.warmup else "ended"
+            found.append(
+                Warning(
+                    id="unexpected-warm-up" if cell.warmup else "unexpected-outcome",
+                    message=f"{cell.name}: {what} {_ending(last)}, expected {cell.expect}",
+                    cell=cell.name,
+                )
+            )
+        cut = {name: amount for name, amount in last.cut.items() if amount}
+        if cut and not cell.warmup:
+            amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(cut.items()))
+            found.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
+    return found
+
+
+def _ending(run: Record) -> str:
+    return f"{run.outcome} ({run.reason})" if run.reason else run.outcome
+
+
+def _varying(exact: Mapping[str, Exact]) -> list[Warning]:
+    return [
+        Warning(
+            id="nondeterministic",
+            message=f"{name} differs between the runs of this arm: {', '.join(str(value) for value in found.values)}",
+            metric=name,
+        )
+        for name, found in exact.items()
+        if not metrics.is_information(name) and any(not _same(value, found.values[0]) for value in found.values)
+    ]
+
+
+def _few(n: int) -> list[Warning]:
+    if n >= MIN_RUNS:
+        return []
+    return [
+        Warning(
+            id="insufficient",
+            message=f"no winner can be named from n={n}: an exact two-sided rank test between two arms "
+            f"reaches 5 % from n={MIN_RUNS} each",
+        )
+    ]
+
+
+def _builds(arm: Arm, lock: Mapping[str, Any]) -> list[Warning]:
+    """Said on the arms of a CLI: is it the build that ACP drives?"""
+    binaries = lock.get("adapters", {}).get(arm.adapter, {}).get("binaries", {})
+    acp, cli = (binaries.get(transport, {}).get("sha256") for transport in ("acp", "cli"))
+    if arm.acp or arm.n == 0 or acp is None or cli is None or acp == cli:
+        return []
+    message = (
+        f"{arm.adapter}: ACP and CLI are not the same build (sha256 {acp[:12]} behind ACP, {cli[:12]} behind the CLI)"
+    )
+    return [Warning(id="different-builds", message=message)]

@@ -1,0 +1,92 @@
+"""The report of a sweep as data; its JSON names are a contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Exact(Part):
+    """A metric compared as a value. `values`: one a measured run, by replicate, null where not applicable."""
+
+    values: list[Any]
+    #: What all runs agree on; null where they differ or the surface has no such thing.
+    value: Any
+
+
+class Sampled(Part):
+    """A metric compared as a distribution; all null where no run has it. Units stand in the metric's name."""
+
+    #: Runs that have it.
+    n: int
+    median: float | None
+    min: float | None
+    max: float | None
+    #: Confidence with which [min, max] holds the true median, 0 to 1.
+    coverage: float | None
+    #: By replicate, without those that lack it.
+    values: list[float]
+
+
+class Warning(Part):
+    """One thing a reader must know. `id` is stable; renderers print `message` and judge nothing."""
+
+    id: str
+    message: str
+    metric: str | None = None
+    cell: str | None = None
+
+
+class Arm(Part):
+    """One arm. `n`: runs that were measured; a run that ended aborted or infra was not."""
+
+    name: str
+    adapter: str
+    surface: str
+    fixture: str
+    policy: str
+    model: str
+    reset: str
+    expect: str
+    n: int
+    outcomes: dict[str, int]
+    #: Cells that did not end as expected, missing ones included.
+    unexpected: int
+    exact: dict[str, Exact]
+    sampled: dict[str, Sampled]
+    warnings: list[Warning]
+
+    @property
+    def planned(self) -> int:
+        """Cells of the arm."""
+        return sum(self.outcomes.values())
+
+    @property
+    def acp(self) -> bool:
+        """Whether its runs spoke ACP: they have permission requests, if only 0 of them."""
+        asked, counted = self.exact.get("permission_requests"), self.sampled.get("permission_requests")
+        return any(value is not None for value in (asked.values if asked else counted.values if counted else []))
+
+    def value(self, metric: str) -> Any:
+        """The agreed value of an exact metric, None where there is none."""
+        found = self.exact.get(metric)
+        return found.value if found is not None else None
+
+
+class Report(Part):
+    schema_version: int = SCHEMA_VERSION
+    sweep: str
+    lock: dict[str, Any]
+    arms: list[Arm]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether every planned cell ended as it should."""
+        return all(arm.unexpected == 0 for arm in self.arms)

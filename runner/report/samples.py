@@ -1,0 +1,36 @@
+"""A metric's values in one arm -> the report's figures, and how many runs it takes to name a winner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from runner import stats
+from runner.report.model import Sampled
+
+
+def min_runs(alpha: float = 0.05) -> int:
+    """Smallest n a side at which an exact two-sided rank test of two arms can reach `alpha`: 2 / C(2n, n) < alpha."""
+    n = 1
+    while 2 / math.comb(2 * n, n) >= alpha:
+        n += 1
+    return n
+
+
+#: Runs an arm needs before any difference between two arms can be named at 5 %.
+MIN_RUNS = min_runs()
+
+
+def summary(values: Iterable[float | None]) -> Sampled:
+    """The figures of one metric of one arm; runs that lack it are left out of `n`."""
+    known = stats.summarise([value for value in values if value is not None])
+    if known is None:
+        return Sampled(n=0, median=None, min=None, max=None, coverage=None, values=[])
+    return Sampled(
+        n=known.n,
+        median=known.median,
+        min=known.min,
+        max=known.max,
+        coverage=known.coverage,
+        values=list(known.values),
+    )

@@ -1,0 +1,17 @@
+"""The report as JSON: the contract that scripts rely on (`report.json`, `report --format json`)."""
+
+from __future__ import annotations
+
+import json
+
+from runner.report.model import Report
+
+
+def render(report: Report) -> str:
+    """One JSON object, two spaces of indent, keys in the model's order; ends with a line feed."""
+    return json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load(text: str) -> Report:
+    """A report that `render` wrote. Raises pydantic's ValidationError where it is not one."""
+    return Report.model_validate_json(text)

@@ -1,0 +1,225 @@
+"""Every exact metric in both directions: a run as it is, and a doctored log that moves this figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runner.evidence import cost, metrics
+from runner.records.schema import Finding
+from runner.surfaces.cli_parsers import CliResult, CliToolCall, CliUsage
+from tests.unit.evidence.builders import NO_CAPS, Log, entry, record, verdict
+
+ENTRIES = [
+    entry(510, 560, calls=("t1", "t2")),
+    entry(900, 1000, seq=1, calls=("t3",)),
+    entry(950, 1100, kind="side", seq=2, calls=("side",)),
+]
+TERMINAL = [{"type": "terminal", "terminalId": "t1"}]
+
+
+def run(doctor: Callable[[Log], object] = lambda log: None, stop: str = "end_turn", mode: str = "default") -> Log:
+    """Three calls, of which two are asked for; `doctor` adds to the turn just before its end."""
+    log = Log().initialize().session(mode=mode).commands("init", "review")
+    prompt = log.prompt()
+    log.usage(1031).says("Look.", "m1").tool("t1", "read", "Read a.js").tool("t2", "edit", "Edit a.js")
+    log.asks("t2", kind="edit")
+    log.says("Run.", "m2").tool("t3", "execute", "node --test")
+    log.asks("t3", kind="execute")
+    doctor(log)
+    return log.end(prompt, stop=stop, usage={"totalTokens": 5410})
+
+
+def exact(log: Log, entries: Any = ENTRIES, **fields: Any) -> dict[str, Any]:
+    return metrics.compute(record(**fields), log.frames, entries, None)[0]
+
+
+def test_an_acp_run() -> None:
+    log = run()
+    assert exact(log) == {
+        "tool_calls": 3,
+        "tool_calls_served": 3,
+        "permission_requests": 2,
+        "client_fs_calls": 0,
+        "client_terminal_calls": 0,
+        "undeclared_calls": 0,
+        "terminal_content_items": 0,
+        "usage_updates": 1,
+        "commands_announced": 2,
+        "model_requests": 2,
+        "side_requests": 1,
+        "tokens_reported": 5410,
+        "tokens_served": 2100,
+        "files_changed": 1,
+        "stop_reason": "end_turn",
+        "default_mode": "default",
+        "schema_violations": 0,
+        "frames": len(log.frames),
+        "late_updates": 0,
+        "tool_calls_by_kind.edit": 1,
+        "tool_calls_by_kind.execute": 1,
+        "tool_calls_by_kind.read": 1,
+        "permission_requests_by_kind.edit": 1,
+        "permission_requests_by_kind.execute": 1,
+        "updates.agent_message_chunk": 2,
+        "updates.available_commands_update": 1,
+        "updates.tool_call": 3,
+        "updates.tool_call_update": 3,
+        "updates.usage_update": 1,
+        "update_chunks.agent_message_chunk": 2,
+        "update_chunks.tool_call_update": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("doctor", "moved"),
+    [
+        (
+            lambda log: log.tool("t4", "search"),
+            {"tool_calls": 4, "tool_calls_by_kind.search": 1, "updates.tool_call": 4},
+        ),
+        (lambda log: log.asks("t4"), {"tool_calls": 4, "tool_calls_by_kind.other": 1, "permission_requests": 3}),
+        (
+            lambda log: log.asks("t1"),
+            {"permission_requests": 3, "permission_requests_by_kind.read": 1, "tool_calls": 3},
+        ),
+        (lambda log: log.calls("fs/read_text_file"), {"client_fs_calls": 1, "client_terminal_calls": 0}),
+        (lambda log: log.calls("fs/write_text_file"), {"client_fs_calls": 1, "undeclared_calls": 0}),
+        (lambda log: log.calls("terminal/create"), {"client_terminal_calls": 1, "client_fs_calls": 0}),
+        (lambda log: log.calls("elicitation/create", {"mode": "form"}), {"undeclared_calls": 1, "client_fs_calls": 0}),
+        (lambda log: log.calls("_vendor/ping"), {"undeclared_calls": 0, "permission_requests": 2}),
+        (lambda log: log.update("tool_call_update", toolCallId="t3", content=TERMINAL), {"terminal_content_items": 1}),
+        (lambda log: log.usage(1080), {"usage_updates": 2, "updates.usage_update": 2}),
+        (lambda log: log.commands("init"), {"commands_announced": 1, "updates.available_commands_update": 2}),
+        (lambda log: log.says("on", "m2"), {"updates.agent_message_chunk": 2, "update_chunks.agent_message_chunk": 3}),
+        (lambda log: log.says("new", "m3"), {"updates.agent_message_chunk": 3}),
+        (lambda log: log.update("plan", entries=[]), {"updates.plan": 1}),
+    ],
+)
+def test_a_doctored_log_moves_the_figure(doctor: Callable[[Log], object], moved: dict[str, Any]) -> None:
+    found = exact(run(doctor))
+    assert {name: found[name] for name in moved} == moved
+
+
+def test_frames_count_what_crossed_but_not_stderr() -> None:
+    plain = exact(run())["frames"]
+    assert exact(run(lambda log: log.raw("stderr", b"noise")))["frames"] == plain
+    assert exact(run(lambda log: log.raw("stdout", b"noise")))["frames"] == plain + 1
+
+
+def test_an_undeclared_call_is_a_call_too() -> None:
+    log = Log().initialize(NO_CAPS).session()
+    prompt = log.prompt()
+    log.calls("fs/read_text_file", error={"code": -32601, "message": "no"})
+    log.calls("terminal/create", error={"code": -32601, "message": "no"})
+    found = exact(log.end(prompt))
+    assert (found["client_fs_calls"], found["client_terminal_calls"], found["undeclared_calls"]) == (1, 1, 2)
+
+
+def test_late_updates() -> None:
+    assert exact(run().says("late", "m9"))["late_updates"] == 1
+
+
+@pytest.mark.parametrize(("stop", "mode"), [("end_turn", "auto"), ("cancelled", "plan")])
+def test_stop_reason_and_default_mode(stop: str, mode: str) -> None:
+    found = exact(run(stop=stop, mode=mode))
+    assert (found["stop_reason"], found["default_mode"]) == (stop, mode)
+
+
+def test_a_failed_prompt_has_no_stop_reason() -> None:
+    log = Log().initialize().session()
+    log.close(log.prompt(), error={"code": -32603, "message": "no"})
+    assert exact(log)["stop_reason"] is None
+
+
+def test_what_the_model_served() -> None:
+    fewer = exact(run(), entries=ENTRIES[:1])
+    assert (fewer["model_requests"], fewer["side_requests"], fewer["tool_calls_served"]) == (1, 0, 2)
+    retried = exact(run(), entries=[*ENTRIES, entry(1100, 1200, seq=3, calls=("t3",))])
+    assert (retried["model_requests"], retried["tool_calls_served"], retried["tokens_served"]) == (3, 3, 3150)
+    misses = exact(run(), entries=[*ENTRIES, entry(1100, 1200, seq=3, kind="miss", calls=("t9",))])
+    assert (misses["model_requests"], misses["side_requests"], misses["tool_calls_served"]) == (2, 1, 3)
+
+
+def test_what_the_disk_says() -> None:
+    assert exact(run(), verdict=verdict(changes=0))["files_changed"] == 0
+    assert exact(run(), verdict=verdict(changes=4))["files_changed"] == 4
+    assert exact(run(), verdict=None)["files_changed"] is None
+
+
+def test_schema_violations_of_both_severities() -> None:
+    findings = [
+        Finding(id="schema-invalid", message="a"),
+        Finding(id="schema-invalid-tolerated", message="b"),
+        Finding(id="late-update", message="c"),
+    ]
+    assert exact(run(), findings=findings)["schema_violations"] == 2
+
+
+def cli(**fields: Any) -> CliResult:
+    calls = {id: CliToolCall(id, name, kind, 0) for id, name, kind in [("a", "Bash", "execute"), ("b", "Read", "read")]}
+    plain: dict[str, Any] = {"result_ns": 6_500_000_000, "duration_ms": 900.0, "stop": "end_turn", "tool_calls": calls}
+    return CliResult("claude-stream-json", **(plain | {"usage": CliUsage(5010, 250, 100, 50)} | fields))
+
+
+def test_a_cli_run_has_no_boundary() -> None:
+    log = Log()
+    log.raw("stdout", b'{"type":"system"}')
+    found, sampled = metrics.compute(record(surface="cli"), log.frames, ENTRIES, cli())
+    assert found == {
+        "tool_calls": 2,
+        "tool_calls_by_kind.execute": 1,
+        "tool_calls_by_kind.read": 1,
+        "tool_calls_served": 3,
+        "permission_requests": None,
+        "client_fs_calls": None,
+        "client_terminal_calls": None,
+        "undeclared_calls": None,
+        "terminal_content_items": None,
+        "usage_updates": None,
+        "commands_announced": None,
+        "model_requests": 2,
+        "side_requests": 1,
+        "tokens_reported": 5410,
+        "tokens_served": 2100,
+        "files_changed": 1,
+        "stop_reason": "end_turn",
+        "default_mode": None,
+        "schema_violations": None,
+        "frames": 1,
+        "late_updates": None,
+    }
+    assert (sampled["turn_ms"], sampled["handshake_ms"]) == (900.0, None)
+
+
+def test_a_cli_whose_format_has_no_tool_calls() -> None:
+    found, _ = metrics.compute(record(), [], [], CliResult("generic", stop=None, subtype="success"))
+    assert (found["tool_calls"], found["stop_reason"]) == (None, "success")
+    none, _ = metrics.compute(record(), [], [], cli(tool_calls={}))
+    assert none["tool_calls"] == 0
+
+
+def test_every_contract_name_is_there_whatever_happened() -> None:
+    for result in (None, CliResult("generic")):
+        found, sampled = metrics.compute(record(agent=None, verdict=None), [], [], result)
+        assert set(metrics.NAMES) <= set(found)
+        assert set(sampled) == set(cost.NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "information", "owner"),
+    [
+        ("frames", True, None),
+        ("late_updates", True, None),
+        ("update_chunks.agent_message_chunk", True, "permission_requests"),
+        ("updates.tool_call", False, "permission_requests"),
+        ("tool_calls_by_kind.read", False, "tool_calls"),
+        ("tool_calls", False, None),
+        ("updates", False, None),
+    ],
+)
+def test_names(name: str, information: bool, owner: str | None) -> None:
+    assert metrics.is_information(name) is information
+    assert metrics.owner(name) == owner

@@ -1,0 +1,52 @@
+"""The typer app: verbs and their groups, put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner import __version__
+from runner.cli import adapters, frames, images, machine, report, schema, script, sweep
+from runner.cli.output import out
+from runner.cli.state import State
+
+app = typer.Typer(
+    name="acpbench",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Benchmark coding agents over several surfaces, each run in a fresh container, the model held constant.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        out(f"acpbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    root: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder that holds configs/, fixtures/ and images/. [env: ACPBENCH_ROOT]"),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")] = False,
+) -> None:
+    """Benchmark coding agents over several surfaces, each run in a fresh container, the model held constant."""
+    context.obj = State(root)
+
+
+app.command()(sweep.sweep)
+app.command()(report.report)
+app.command()(frames.frames)
+app.add_typer(images.app, name="images")
+app.add_typer(adapters.app, name="adapters")
+app.add_typer(script.app, name="script")
+app.command()(machine.doctor)
+app.command()(machine.clean)
+app.command()(schema.schema)

@@ -1,0 +1,54 @@
+"""`acpbench frames`: what crossed the wire in one run, one frame a line, or one frame whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.output import err, out
+from runner.config.nearest import suggest
+from runner.errors import UsageError
+
+_LOG = "frames.jsonl"
+
+
+def frames(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="An attempt's folder, runs/<cell>/<attempt>.")],
+    seq: Annotated[int | None, typer.Option(metavar="N", help="Print this frame alone, whole.")] = None,
+    width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
+) -> int:
+    """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary."""
+    from runner.records.store import spawn_of
+    from runner.report.frames import render, render_one
+    from runner.wire.log import read_frames
+
+    log = log_of(run)
+    try:
+        if seq is not None:
+            head, _, body = render_one(read_frames(log), seq).rstrip("\n").partition("\n")
+            err(head)  # what stays on standard output can be piped into a JSON tool
+            out(body)
+            return 0
+        for line in render(list(read_frames(log)), spawn_of(run), width):
+            out(line)
+    except OSError as error:
+        raise UsageError(f"{log}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{log}: not a frame log: {error}") from None
+    return 0
+
+
+def log_of(run: Path) -> Path:
+    """The frame log of an attempt. Raises UsageError with the nearest name where it is not one."""
+    log = run / _LOG
+    if log.is_file():
+        return log
+    if not run.exists():
+        names = sorted(entry.name for entry in run.parent.iterdir()) if run.parent.is_dir() else []
+        raise UsageError(f"{run}: no such folder{suggest(run.name, names) if names else ''}")
+    attempts = sorted(int(path.parent.name) for path in run.glob(f"*/{_LOG}") if path.parent.name.isdigit())
+    if attempts:
+        raise UsageError(f"{run}: is a cell; name one of its attempts, for example {run / str(attempts[-1])}")
+    raise UsageError(f"{run}: not an attempt's folder: it has no {_LOG}")

@@ -1,0 +1,78 @@
+"""The command `acpbench`: every way a verb can end becomes an exit code and at most one message on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.main import get_command
+
+from runner.cli.output import err, soften
+from runner.errors import AcpbenchError, UsageError
+
+#: sysexits.h EX_SOFTWARE: a fault of ours.
+INTERNAL = 70
+#: 128 + SIGINT, as a shell says it.
+INTERRUPTED = 130
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own); its exit code. Raises nothing."""
+    from runner.cli.app import app
+
+    try:
+        code = get_command(app).main(
+            args=list(sys.argv[1:] if args is None else args), prog_name="acpbench", standalone_mode=False
+        )
+    except AcpbenchError as error:
+        _debug()
+        err("\n".join(f"acpbench: {line}" if n == 0 else line for n, line in enumerate(str(error).splitlines())))
+        return error.exit_code
+    except typer.TyperException as error:
+        # The library's own exit code is 2, which means `regressed` here.
+        err(f"acpbench: {_usage(error)}")
+        return UsageError.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        err("acpbench: interrupted")
+        return INTERRUPTED
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: one line, its own exit code
+        _debug()
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        err(f"acpbench: internal error: {said} (set ACPBENCH_DEBUG=1 for the traceback)")
+        return INTERNAL
+    if code == INTERRUPTED:
+        # The library turns KeyboardInterrupt into this exit code.
+        err("acpbench: interrupted")
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: typer.TyperException) -> str:
+    """The library's message on one line, with the help to ask for."""
+    context = getattr(error, "ctx", None)
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if context is None:
+        return message
+    if not message or context.get_help() == error.message:
+        message = "a command is missing"
+    return f"{message} (try '{context.command_path} --help')"
+
+
+def _debug() -> None:
+    if os.environ.get("ACPBENCH_DEBUG") == "1":
+        traceback.print_exc()
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    soften(sys.stdout)
+    soften(sys.stderr)
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

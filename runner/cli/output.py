@@ -1,0 +1,58 @@
+"""Results go to standard output, everything else to standard error; a reader that went away is not an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from tabulate import tabulate
+
+from runner.errors import UsageError
+
+
+def out(text: str) -> None:
+    """Print to standard output, at once."""
+    _print(text, sys.stdout)
+
+
+def err(text: str) -> None:
+    """Print to standard error, at once."""
+    _print(text, sys.stderr)
+
+
+def out_or_file(text: str, file: Path | None) -> None:
+    """Print, or write to `file` where one is given. Raises UsageError where it cannot be written."""
+    if file is None:
+        out(text.removesuffix("\n"))
+        return
+    try:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as plain text; None is shown as `-`."""
+    return tabulate([list(row) for row in rows], headers=list(headers), missingval="-", disable_numparse=True)
+
+
+def soften(stream: TextIO) -> None:
+    """Let text that the stream's encoding lacks (odd file names) come out as escapes, not as an exception."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        # `acpbench report DIR | head -1`: go on silently, with the exit code that was due anyway. The descriptor is
+        # replaced so that the interpreter's last flush does not complain either.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)

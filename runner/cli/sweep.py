@@ -1,0 +1,78 @@
+"""`acpbench sweep`: plan, run, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.output import out, table
+from runner.cli.state import catalog
+from runner.config.catalog import load_sweep
+from runner.errors import UsageError
+from runner.plan import Cell, plan
+from runner.records.store import SweepDir, default_directory
+
+
+def sweep(
+    context: typer.Context,
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The sweep's YAML file.")],
+    directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where records go; default results/<sweep>-<UTC time>-<random>."),
+    ] = None,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Replicates of every arm, in place of the config's.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time, in place of the config's.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="GLOB", help="Only cells or arms of that name.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in --out.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
+) -> int:
+    """Run a sweep; the last line printed is the path of its directory.
+
+    Exit codes: 0 every cell as expected, 1 one was not, 64 usage or config error, 69 no engine, 130 interrupted.
+    """
+    found = catalog(context)
+    loaded = load_sweep(config, found)
+    cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
+    if dry_run:
+        _print_plan(cells)
+        return 0
+
+    from runner.progress import progress_for
+    from runner.report import table as report_table
+    from runner.sweep import Options, run_sweep
+
+    target = directory or default_directory(_results(found.root), loaded.sweep.id)
+    options = Options(out=target, jobs=jobs or loaded.sweep.jobs, resume=resume)
+    result = run_sweep(loaded, cells, options, progress_for())
+    out(report_table.render(result.report))
+    out(str(result.directory))
+    return result.exit_code
+
+
+def _planned(directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
+    """The plan of the sweep that is resumed: its own, whatever the options were then."""
+    if directory is None:
+        raise UsageError("--resume goes on with a sweep that was begun: say which with --out DIR")
+    if repeat is not None or only is not None:
+        raise UsageError("--resume goes on with the plan of --out DIR: leave out --repeat and --only")
+    return list(SweepDir.read(directory).cells)
+
+
+def _results(root: Path) -> Path:
+    """results/ of the checkout we are in; run from elsewhere, of the current directory."""
+    here = Path.cwd()
+    if here == root or not here.is_relative_to(root):
+        return Path("results")
+    return root / "results"
+
+
+def _print_plan(cells: list[Cell]) -> None:
+    rows = [(cell.order, "warm-up" if cell.warmup else cell.block, cell.name, cell.expect) for cell in cells]
+    out(table(["order", "block", "cell", "expect"], rows))
+    arms = {cell.arm for cell in cells if not cell.warmup}
+    warmups = sum(cell.warmup for cell in cells)
+    out(f"\n{len(cells) - warmups} runs in {len(arms)} arms, after {warmups} warm-up(s)")

@@ -1,0 +1,427 @@
+"""One cell -> one record: the heart, readable top to bottom.
+
+    open      both containers are created and started side by side; the guest prepares the fixture, proves the sandbox
+    drive     go: the surface plays one turn and brings the agent to its end
+    collect   the agent is dead: its files, its streams and the gateway's journal are fetched
+    verify    the verdict, in the other container, while what is left of the agent is settled
+    record    facts, metrics and the outcome, written last
+
+Whatever goes wrong becomes an outcome; nothing that was seen before is lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import secrets
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from docker import DockerClient
+
+from runner.config.adapter import Adapter, Launch
+from runner.config.catalog import LoadedSweep
+from runner.errors import AgentError, InfraError, RunError
+from runner.evidence.metrics import compute
+from runner.evidence.validate import schema_findings
+from runner.gateway.compile import compile_program
+from runner.gateway.container import Gateway
+from runner.gateway.journal import Entry, script_problems
+from runner.outcome import decide
+from runner.phases import PhaseClock
+from runner.plan import Cell
+from runner.records.schema import AgentExit, Finding, Proof, Record, Verdict
+from runner.records.store import AttemptDir
+from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, Reply
+from runner.sandbox.container import BASE_ENV, HOME, USER, Container, Spec
+from runner.sandbox.fixture import fixture_tar
+from runner.sandbox.labels import labels
+from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, Volumes
+from runner.surfaces.acp import AcpDriver
+from runner.surfaces.cli import CliDriver, turn_of
+from runner.surfaces.cli_parsers import CliResult, parse
+from runner.surfaces.driver import Driver, Played, Scene
+from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
+from runner.verifier import Verifier, guest_command
+from runner.wire.log import read_frames
+
+MODEL_PORT = 4010
+#: An agent wants some key; this one opens nothing.
+DUMMY_KEY = "sk-acpbench-no-key"
+_BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
+#: Another user than the agent's, which can then neither trace nor kill it.
+_BRIDGE_USER = "65534:65534"
+#: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
+_VERIFIER_MEMORY_MB = 2048
+_MB = 10**6
+#: More than this between the guest's clock and ours means two clocks (an engine in a VM): its stamps are then shifted.
+_ONE_CLOCK_NS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all runs of a sweep share."""
+
+    client: DockerClient
+    #: Short name for containers and volumes.
+    sweep: str
+    loaded: LoadedSweep
+    #: Image folder -> image id (`sha256:...`).
+    images: Mapping[str, str]
+    volumes: Volumes
+    #: The living gateway; raises `InfraError` if none can be had.
+    gateway: Callable[[], Gateway]
+    #: Image folder -> version of the ACP schema -> its file.
+    schemas: Mapping[str, Mapping[str, Any]]
+
+
+class Run:
+    """One attempt at one cell. `inbox` takes a `Stop` from outside at any moment."""
+
+    def __init__(self, bench: Bench, cell: Cell, attempt: AttemptDir) -> None:
+        self.inbox = Inbox()
+        self._bench = bench
+        self._cell = cell
+        self._attempt = attempt
+        self._knobs = bench.loaded.sweep.knobs
+        self._adapter: Adapter = bench.loaded.adapters[cell.adapter]
+        self._surface = bench.loaded.surfaces[cell.surface]
+        self._fixture = bench.loaded.fixtures[cell.fixture]
+        self._policy = bench.loaded.policies[cell.policy]
+        self._token = secrets.token_hex(16)
+        self._workspace = f"/workspace/{self._fixture.id}"
+        self._tar = fixture_tar(bench.loaded.fixture_folder(cell.fixture))
+        self._program = compile_program(bench.loaded.script(cell.model), self._adapter, self._workspace)
+        self._clock = PhaseClock()
+        self._errors: list[RunError] = []
+        self._proofs: list[Proof] = []
+        self._findings: list[Finding] = []
+        self._played: Played | None = None
+        self._spawn_ns: int | None = None
+        self._offset_ns = 0
+        self._agent_tar: str | None = None
+        self._entries: list[Entry] = []
+        self._verdict: Verdict | None = None
+        self._pipe: AgentPipe | None = None
+        self._guest: GuestChannel | None = None
+        self._container = Container(bench.client, self._spec("agent", "unix", model=True))
+        self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False))
+
+    def execute(self) -> Record:
+        """Run the cell and commit its record; never raises a `RunError`."""
+        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        start_ns = time.monotonic_ns()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="verifier") as beside:
+            verifier = beside.submit(self._verifier.start)
+            try:
+                self._guarded(lambda: self._open_and_drive(verifier))
+                if self._spawn_ns is not None:
+                    self._guarded(self._collect)
+                # The verdict needs the agent's files alone: what is left of the agent is settled meanwhile.
+                judging = beside.submit(self._guarded, self._judge)
+                if self._spawn_ns is not None:
+                    self._guarded(self._settle)
+                judging.result()
+            finally:
+                self._guarded(lambda: self._remove(verifier))
+        return self._commit(started_at, start_ns, time.monotonic_ns())
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except RunError as problem:
+            self._errors.append(problem)
+        except GuestRefused as problem:
+            self._errors.append(InfraError(f"the guest refused: {problem}"))
+
+    # open
+
+    def _spec(self, role: str, channel: str, *, model: bool) -> Spec:
+        bench, limits = self._bench, self._adapter.limits
+        mounts = {bench.volumes.guest: GUEST_TARGET}
+        if model:
+            mounts[bench.volumes.model] = MODEL_TARGET
+        return Spec(
+            name=f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
+            image=bench.images[self._adapter.image],
+            command=guest_command(channel),
+            labels=labels(bench.sweep, f"{self._cell.name}/{self._attempt.number}"),
+            mounts=mounts,
+            memory_bytes=(limits.memory_mb if model else _VERIFIER_MEMORY_MB) * _MB,
+            cpus=limits.cpus,
+            pids=limits.pids,
+        )
+
+    def _open_and_drive(self, verifier: Future[None]) -> None:
+        gateway = self._bench.gateway()
+        gateway.register(self._token, self._program)
+        with self._clock.phase("create"):
+            self._container.create()
+            stream = self._container.attach()
+        knobs = self._knobs
+        self._pipe = AgentPipe(
+            stream, self.inbox, self._attempt.path, knobs.frames_cap_mb * _MB, knobs.stderr_cap_mb * _MB
+        )
+        self._pipe.start()
+        with self._clock.phase("start"):
+            self._container.start()
+        with self._clock.phase("prepare"):
+            self._prepare()
+            verifier.result(self._knobs.deadlines.prepare + self._knobs.deadlines.start)
+        driver = self._go()
+        self._played = driver.run()
+        self._errors += self._played.errors
+
+    def _prepare(self) -> None:
+        limits = self._knobs.deadlines
+        events = self.inbox
+        self._guest = GuestChannel(
+            self._container.execute(_BRIDGE, _BRIDGE_USER),
+            lambda body: events.put(GuestEvent(body)),
+            name="guest-channel",
+        )
+        before = time.monotonic_ns()
+        there = int(self._guest.call("clock", limits.prepare)["t_ns"])
+        offset = there - (before + time.monotonic_ns()) // 2
+        self._offset_ns = offset if abs(offset) > _ONE_CLOCK_NS else 0
+        prepared = self._guest.call(
+            "prepare",
+            limits.prepare,
+            fixture=self._fixture.id,
+            tar=base64.b64encode(self._tar).decode("ascii"),
+            tree=self._fixture.tree,
+            commit=self._fixture.commit,
+            home={path: self._fill(text) for path, text in self._launch.home.items()},
+        )
+        proved = self._guest.call(
+            "prove",
+            limits.prepare,
+            uid=int(USER.partition(":")[0]),
+            workspace=self._workspace,
+            state_dirs=self._adapter.state_dirs,
+        )
+        self._proofs = [Proof.model_validate(proof) for proof in [*prepared["proofs"], *proved["proofs"]]]
+        failed = [proof for proof in self._proofs if not proof.ok]
+        if failed:
+            raise InfraError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
+        self._guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
+
+    @property
+    def _launch(self) -> Launch:
+        launch = self._adapter.acp if self._surface.transport == "acp" else self._adapter.cli
+        assert launch is not None, "the catalog refuses a surface whose transport the adapter lacks"
+        return launch
+
+    def _fill(self, text: str) -> str:
+        for name, value in {
+            "{prompt}": self._fixture.prompt,
+            "{workspace}": self._workspace,
+            "{home}": HOME,
+            "{model_url}": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
+            "{model_key}": DUMMY_KEY,
+        }.items():
+            text = text.replace(name, value)
+        return text
+
+    def _argv(self) -> list[str]:
+        return [self._fill(word) for word in self._launch.command]
+
+    def _env(self) -> dict[str, str]:
+        asked = {**self._adapter.env, **self._launch.env}
+        return {**BASE_ENV, **{name: self._fill(value) for name, value in asked.items()}}
+
+    # drive
+
+    def _go(self) -> Driver:
+        assert self._guest is not None
+        assert self._pipe is not None
+        extra = tuple(
+            directory.replace("{workspace}", self._workspace) for directory in self._surface.additional_directories
+        )
+        scene = Scene(
+            pipe=self._pipe,
+            guest=self._guest,
+            inbox=self.inbox,
+            phases=self._clock,
+            deadlines=self._knobs.deadlines,
+            adapter=self._adapter,
+            launch=self._launch,
+            surface=self._surface,
+            session=self._adapter.session,
+            policy=self._policy,
+            prompt=self._fixture.prompt,
+            cwd=self._workspace,
+            roots=(self._workspace, *extra),
+            additional_directories=extra,
+        )
+        started = self._guest.call(
+            "go",
+            self._knobs.deadlines.start,
+            argv=self._argv(),
+            env=self._env(),
+            cwd=self._workspace,
+            disk_bytes=self._adapter.limits.disk_mb * _MB,
+            sample_ms=self._knobs.sample_ms,
+        )
+        self._spawn_ns = int(started["spawn_ns"]) - self._offset_ns
+        return AcpDriver(scene) if self._surface.transport == "acp" else CliDriver(scene)
+
+    # collect
+
+    def _collect(self) -> None:
+        assert self._guest is not None
+        with self._clock.phase("collect"):
+            try:
+                self._collect_by_guest(self._guest)
+            except InfraError:
+                self._collect_by_engine()
+
+    def _collect_by_guest(self, guest: GuestChannel) -> None:
+        limits = self._knobs.deadlines
+        collected = guest.call(
+            "collect",
+            limits.collect,
+            workspace=self._workspace,
+            cap_bytes=self._knobs.collect_cap_mb * _MB,
+            writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
+        )
+        guest.submit("stop")
+        self._agent_tar = collected.pop("tar")
+        if collected["cut"]:
+            self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
+        self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
+
+    def _collect_by_engine(self) -> None:
+        """The guest is gone (the agent killed it, or the whole container): say whose doing it was, fetch the rest."""
+        assert self._pipe is not None
+        state = self._container.state()
+        gone = [error for error in self._errors if isinstance(error, GuestGone)]
+        if gone:
+            how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
+            self._errors = [error for error in self._errors if error not in gone]
+            self._errors.append(AgentError(f"ended the container's supervisor ({how})"))
+        self._container.kill()
+        self._pipe.finish(self._knobs.deadlines.collect)
+        raw = self._container.archive(self._workspace, self._knobs.collect_cap_mb * _MB)
+        self._agent_tar = base64.b64encode(without_git(raw, self._fixture.id)).decode("ascii")
+
+    # verify, settle, remove
+
+    def _judge(self) -> None:
+        if self._agent_tar is None:
+            return
+        with self._clock.phase("verify"):
+            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, self._knobs.deadlines.verify)
+        self._verdict = judged.verdict
+        self._attempt.write_bytes("workspace.patch", judged.patch)
+
+    def _settle(self) -> None:
+        """The agent's last bytes, its container, and what the gateway wrote of it."""
+        assert self._pipe is not None
+        if not self._pipe.finish(self._knobs.deadlines.collect):
+            self._errors.append(InfraError("the container's streams did not end"))
+        self._guarded(self._container.remove)
+        collected = self._bench.gateway().collect(self._token)
+        self._entries = collected.entries
+        self._attempt.write_lines("model.jsonl", collected.lines)
+
+    def _remove(self, verifier: Future[None]) -> None:
+        with self._clock.phase("remove"):
+            verifier.exception()
+            if self._pipe is not None:
+                self._pipe.finish(0)
+            if self._guest is not None:
+                self._guest.close()
+            self._guarded(self._verifier.remove)
+            self._container.remove()
+
+    # record
+
+    def _commit(self, started_at: str, start_ns: int, end_ns: int) -> Record:
+        cell, played = self._cell, self._played
+        cli: CliResult | None = None
+        frames = list(read_frames(self._attempt.path / "frames.jsonl")) if self._pipe is not None else []
+        turns = list(played.turns) if played else []
+        findings = self._findings + (played.findings if played else [])
+        if self._surface.transport == "cli" and self._spawn_ns is not None:
+            cli = parse(self._launch.parser, ((f.t_ns, f.raw) for f in frames if f.channel == "stdout"))
+            findings += cli.findings
+            turns.append(turn_of(cli, self._spawn_ns))
+        else:
+            findings += schema_findings(frames, self._bench.schemas[self._adapter.image])
+        problems = script_problems(self._entries, self._program, stopped=played.unreachable if played else None)
+        outcome = decide(self._errors, problems if played else [], self._verdict)
+        record = Record(
+            sweep=self._bench.loaded.sweep.id,
+            cell=cell.name,
+            arm=cell.arm,
+            replicate=cell.replicate,
+            attempt=self._attempt.number,
+            warmup=cell.warmup,
+            adapter=cell.adapter,
+            surface=cell.surface,
+            fixture=cell.fixture,
+            policy=cell.policy,
+            model=cell.model,
+            reset=cell.reset,
+            expect=cell.expect,
+            outcome=outcome.word,
+            reason=outcome.reason,
+            started_at=started_at,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            phases=sorted(self._clock.done, key=lambda phase: phase.start_ns),
+            proofs=self._proofs,
+            findings=findings,
+            agent=self._agent_exit(),
+            turns=turns,
+            verdict=self._verdict,
+            agent_env={name: value.replace(self._token, "<run>") for name, value in self._env().items()},
+            agent_argv=[word.replace(self._token, "<run>") for word in self._argv()],
+            protocol_version=played.protocol_version if played else None,
+            agent_info=played.agent_info if played else None,
+            clock_offset_ns=self._offset_ns,
+            cut=self._pipe.cut() if self._pipe else {},
+        )
+        exact, sampled = compute(record, frames, self._entries, cli)
+        record = record.model_copy(update={"exact": exact, "sampled": sampled})
+        self._attempt.commit(record)
+        return record
+
+    def _agent_exit(self) -> AgentExit | None:
+        if self._spawn_ns is None:
+            return None
+        event: Reply = (self._played.exit if self._played else None) or {}
+        ended_by: Any = self._played.ended_by if self._played and event else "container"
+        return AgentExit(
+            spawn_ns=self._spawn_ns,
+            exit_ns=int(event["exit_ns"]) - self._offset_ns if event else None,
+            ended_by=ended_by,
+            **{name: event.get(name) for name in ("code", "signal", "cpu_s", "peak_anon_mb", "bytes_written")},
+            oom=bool(event.get("oom")),
+            disk_exceeded=bool(event.get("disk_exceeded")),
+            survivors=list(event.get("survivors", [])),
+        )
+
+
+def without_git(archive: bytes, folder: str) -> bytes:
+    """An engine's tar of `/workspace/<folder>` as `collect` gives it: paths in the workspace, no `.git`, gzipped."""
+    out = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as source,
+        tarfile.open(fileobj=packed, mode="w", errors="surrogateescape") as target,
+    ):
+        for member in source:
+            name = member.name.partition("/")[2]
+            if not name or name == ".git" or name.startswith(".git/") or not member.name.startswith(f"{folder}/"):
+                continue
+            member.name = name
+            target.addfile(member, source.extractfile(member) if member.isreg() else None)
+    return out.getvalue()

@@ -1,0 +1,187 @@
+"""Many cells: order, parallelism, retry, resume, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
+
+from runner.config.catalog import LoadedSweep
+from runner.errors import Interrupted, UsageError
+from runner.interrupt import Interrupt, interruptible
+from runner.outcome import Aborted
+from runner.plan import Cell, remaining
+from runner.progress import SweepProgress
+from runner.records.schema import Record
+from runner.records.store import DiskFull, SweepDir
+from runner.report.build import build
+from runner.report.model import Report
+from runner.run import Run
+from runner.sandbox.engine import connect
+from runner.sandbox.images import Images
+from runner.sandbox.reaper import reap
+from runner.stage import Stage, pin
+
+#: Bytes that must be free where results go before a sweep starts.
+_ROOM = 200 * 10**6
+_FINAL_NOT = ("infra", "aborted")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to a sweep's configuration. `out`: the directory to write."""
+
+    out: Path
+    jobs: int
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a sweep ended as; `exit_code`: 0 every cell as expected, 1 otherwise."""
+
+    directory: Path
+    report: Report
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if any(arm.unexpected for arm in self.report.arms) else 0
+
+
+def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, progress: SweepProgress) -> SweepResult:
+    """Run `cells` in order and write everything under `options.out`.
+
+    :raises EngineUnavailable: no engine.
+    :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
+    :raises UsageError: `out` is in use, or `resume` finds another plan or other pins there.
+    :raises InfraError: the disk is full; what was written before is whole.
+    :raises Interrupted: the user asked to stop, and all is cleaned up.
+    """
+    _demand_room(options.out)
+    client = connect()
+    for name in reap(client).failed:
+        progress.note(f"left over from a dead run and not removed: {name}")
+    images = Images(client, loaded.root)
+    pinned = pin(images, loaded.adapters.values(), progress.note)
+    with (
+        interruptible() as interrupt,
+        Stage(client, loaded, pinned) as stage,
+        _directory(loaded, cells, options, stage) as out,
+    ):
+        todo = remaining(cells, _finished(out)) if options.resume else list(cells)
+        _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
+        report = build(loaded.sweep.id, out.lock, out.cells, out.records())
+        out.write_json("report.json", report.model_dump(mode="json"))
+        if interrupt.asked:
+            raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
+        return SweepResult(out.path, report)
+
+
+def _demand_room(out: Path) -> None:
+    folder = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
+    free = shutil.disk_usage(folder).free
+    if free < _ROOM:
+        raise DiskFull(f"{folder}: only {free // 10**6} MB free; a sweep wants {_ROOM // 10**6} MB to start")
+
+
+def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, stage: Stage) -> SweepDir:
+    lock = stage.lock()
+    if not options.resume:
+        return SweepDir.create(options.out, loaded.source, lock, cells)
+    out = SweepDir.resume(options.out)
+    changed = [*differences(out.lock, lock), *(["the plan"] if list(out.cells) != list(cells) else [])]
+    if changed:
+        out.close()
+        raise UsageError(f"{options.out}: cannot be resumed, it was made with other pins: {'; '.join(changed[:8])}")
+    return out
+
+
+def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
+    """Every place where two JSON values differ, as `path: old -> new`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
+    elif old != new:
+        yield f"{at}: {_short(old)} -> {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _finished(out: SweepDir) -> set[str]:
+    """Cells whose last attempt stands: what ended `infra` or `aborted` is tried again."""
+    return {name for name, record in out.latest().items() if record.outcome not in _FINAL_NOT}
+
+
+class _Sweep:
+    """The runs of one sweep; warm-ups end before the first measured run starts."""
+
+    def __init__(self, out: SweepDir, stage: Stage, jobs: int, progress: SweepProgress, interrupt: Interrupt) -> None:
+        self._out = out
+        self._stage = stage
+        self._jobs = jobs
+        self._progress = progress
+        self._interrupt = interrupt
+        self._full: DiskFull | None = None
+        self._attempts = stage.loaded.sweep.infra_attempts
+
+    def run(self, cells: Sequence[Cell]) -> None:
+        """:raises DiskFull: the sweep stopped because nothing more can be written."""
+        self._interrupt.listeners.append(lambda: self._stage.stop_all(Aborted("interrupted")))
+        self._progress.begin(len(cells))
+        try:
+            for warmup in (True, False):
+                due = [cell for cell in cells if cell.warmup is warmup]
+                with ThreadPoolExecutor(max_workers=self._jobs, thread_name_prefix="run") as pool:
+                    for _ in pool.map(self._cell, due):
+                        pass
+        finally:
+            self._progress.end()
+        if self._full is not None:
+            raise self._full
+
+    @property
+    def _stopped(self) -> bool:
+        return self._interrupt.asked or self._full is not None
+
+    def _cell(self, cell: Cell) -> None:
+        """Attempts at one cell until one is not `infra`, or there are no more; every attempt stays."""
+        again = Retrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(multiplier=0.2, max=3),
+            retry=retry_if_result(lambda record: record is not None and record.outcome == "infra"),
+            retry_error_callback=_last,
+            sleep=self._interrupt.sleep,
+        )
+        again(self._attempt, cell)
+
+    def _attempt(self, cell: Cell) -> Record | None:
+        if self._stopped:
+            return None
+        try:
+            run = Run(self._stage.bench, cell, self._out.attempt(cell))
+            self._stage.admit(run)
+            self._progress.started(cell.name)
+            try:
+                record = run.execute()
+            finally:
+                self._stage.dismiss(run)
+        except DiskFull as full:
+            self._full = full
+            self._stage.stop_all(full)
+            return None
+        self._progress.finished(record)
+        return record
+
+
+def _last(state: RetryCallState) -> Record | None:
+    assert state.outcome is not None
+    last: Record | None = state.outcome.result()
+    return last

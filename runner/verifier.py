@@ -1,0 +1,120 @@
+"""The verdict on a workspace, reached in a throwaway container that the agent never saw.
+
+The container is made and started beside the agent's, before *go*: nothing of ours runs during the timed turn, and
+the sweep does not pay for a second cold start. In it the guest lays the agent's files over a clean fixture, puts the
+protected paths back, and runs the fixture's command; git runs on a pristine repository only.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from docker import DockerClient
+
+from runner.config.fixture import Fixture, Verify
+from runner.records.schema import Change, Verdict
+from runner.sandbox.channel import GuestChannel, Reply
+from runner.sandbox.container import BASE_ENV, Container, Spec
+
+#: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
+_SUMMARY = re.compile(r"^# (tests|pass|fail) (\d+)$", re.MULTILINE)
+_READY_S = 30.0
+
+
+def guest_command(channel: str) -> list[str]:
+    """The command of every container of ours: the guest."""
+    return ["python3", "-I", "-u", "/acpbench/guest/main.py", "--channel", channel]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict with the patch it rests on."""
+
+    verdict: Verdict
+    patch: bytes
+
+
+class Verifier:
+    """One throwaway container: `start`, then `judge` once, then `remove`."""
+
+    def __init__(self, client: DockerClient, spec: Spec) -> None:
+        self._container = Container(client, spec)
+        self._channel: GuestChannel | None = None
+
+    def start(self) -> None:
+        """Create it, start it and wait for its guest.
+
+        :raises InfraError: the engine or the guest does not answer.
+        """
+        self._container.create()
+        stream = self._container.attach()
+        self._container.start()
+        self._channel = GuestChannel(stream, _ignore, name=f"verifier-{self._container.spec.name}")
+        self._channel.call("clock", _READY_S)
+
+    def judge(self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float) -> Judged:
+        """Judge the agent's workspace (`agent_tar`: base64 of a gzipped tar, as `collect` gave it).
+
+        :raises InfraError: the guest is gone or does not answer within `timeout_s`.
+        """
+        assert self._channel is not None, "start() comes first"
+        reply = self._channel.call(
+            "verify",
+            timeout_s,
+            fixture=fixture.id,
+            tar=base64.b64encode(tar).decode("ascii"),
+            tree=fixture.tree,
+            commit=fixture.commit,
+            agent_tar=agent_tar,
+            protected=fixture.verify.protected,
+            command=fixture.verify.command,
+            env=dict(BASE_ENV),
+            timeout_s=fixture.verify.timeout_s,
+        )
+        return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]))
+
+    def remove(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._container.remove()
+
+
+def _ignore(_event: Reply) -> None:
+    """A verifier's guest has nothing to tell unasked."""
+
+
+def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:
+    """Read the guest's reply; every reason for a fail is named, the first one first."""
+    changes = [Change.model_validate(change) for change in reply["changes"]]
+    output = str(reply["output"])
+    counts: dict[str, int] = {}
+    reasons = []
+    touched = [change.path for change in changes if change.protected]
+    if touched:
+        reasons.append(f"protected paths were changed: {', '.join(touched[:5])}")
+    if reply["timed_out"]:
+        reasons.append(f"the verifier did not end within {verify.timeout_s:g} s")
+    if verify.parser == "node-test":
+        # The runner prints its own summary last; what the code under test prints comes before it.
+        counts = {name: int(number) for name, number in _SUMMARY.findall(output)}
+        if counts.get("tests") != verify.tests:
+            reasons.append(f"{counts.get('tests', 0)} tests ran, {verify.tests} are expected")
+        if counts.get("fail", 1) or counts.get("pass") != verify.tests:
+            reasons.append(f"{counts.get('pass', 0)} of {verify.tests} tests pass")
+    if reply["exit_code"] != 0 and not reply["timed_out"]:
+        reasons.append(f"the verifier exits {reply['exit_code']}")
+    return Verdict(
+        passed=not reasons,
+        tests=counts.get("tests"),
+        passes=counts.get("pass"),
+        failures=counts.get("fail"),
+        exit_code=reply["exit_code"],
+        duration_ms=float(reply["test_ms"]),
+        reason="; ".join(reasons),
+        output=output,
+        changes=changes,
+        status=str(reply["status"]),
+    )

@@ -1,0 +1,196 @@
+"""The verbs that need no engine, through typer's runner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from typer.testing import CliRunner, Result
+
+from runner.cli.app import app
+from runner.config.catalog import Catalog, load_sweep
+from runner.errors import AcpbenchError, ConfigError, UsageError
+from runner.plan import plan
+from runner.records.schema import Record
+from runner.records.store import SweepDir
+from runner.wire.frames import Frame
+
+
+def invoke(root: Path, *args: str) -> Result:
+    return CliRunner().invoke(app, ["--root", str(root), *args], standalone_mode=False)
+
+
+def raised(root: Path, *args: str) -> AcpbenchError:
+    error = invoke(root, *args).exception
+    assert isinstance(error, AcpbenchError)
+    return error
+
+
+@pytest.fixture
+def config(root: Path) -> str:
+    return str(root / "configs/sweeps/small.yaml")
+
+
+@pytest.fixture
+def directory(root: Path, config: str) -> Path:
+    """A sweep's directory: every cell passed but one, which never ran."""
+    loaded = load_sweep(Path(config), Catalog(root))
+    cells = plan(loaded)
+    path = root / "results/one"
+    with SweepDir.create(path, loaded.source, {"sweep": "small"}, cells) as made:
+        for cell in cells[:-1]:
+            attempt = made.attempt(cell)
+            ids: dict[str, Any] = {
+                key: getattr(cell, key)
+                for key in (
+                    "arm",
+                    "replicate",
+                    "warmup",
+                    "adapter",
+                    "surface",
+                    "fixture",
+                    "policy",
+                    "model",
+                    "reset",
+                    "expect",
+                )
+            }
+            attempt.commit(
+                Record(
+                    sweep="small", cell=cell.name, attempt=attempt.number, outcome="passed",
+                    started_at="2026-01-01T00:00:00Z", start_ns=0, end_ns=10**9, exact={"tool_calls": 9},
+                    sampled={"wall_ms": 1000.0}, **ids,
+                )
+            )  # fmt: skip
+    return path
+
+
+def test_dry_run_prints_every_cell_and_makes_nothing(root: Path, config: str) -> None:
+    done = invoke(root, "sweep", config, "--dry-run")
+    assert done.return_value == 0
+    rows = [line.split() for line in done.stdout.splitlines()[2:12]]
+    planned = plan(load_sweep(Path(config), Catalog(root)))
+    assert [row[2] for row in rows] == [cell.name for cell in planned]
+    assert rows[0][1] == "warm-up"
+    assert "9 runs in 3 arms, after 1 warm-up(s)" in done.stdout
+    assert not (root / "results").exists()
+
+
+def test_dry_run_with_repeat_and_only(root: Path, config: str) -> None:
+    done = invoke(root, "sweep", config, "--dry-run", "--repeat", "2", "--only", "*--cli--*")
+    assert "2 runs in 1 arms, after 1 warm-up(s)" in done.stdout
+    assert "fits no cell" in str(raised(root, "sweep", config, "--dry-run", "--only", "nothing"))
+
+
+def test_wrong_config(root: Path, config: str) -> None:
+    Path(config).write_text(Path(config).read_text().replace("adapters", "adaptor"))
+    error = raised(root, "sweep", config, "--dry-run")
+    assert isinstance(error, ConfigError)
+    assert str(error).endswith("small.yaml:3: unknown key 'adaptor'; did you mean 'adapters'?")
+    assert "did you mean" in str(raised(root, "sweep", config.replace("small", "smal"), "--dry-run"))
+
+
+def test_resume_takes_the_plan_that_is_there(root: Path, config: str, directory: Path) -> None:
+    done = invoke(root, "sweep", config, "--resume", "--out", str(directory), "--dry-run")
+    assert "9 runs in 3 arms" in done.stdout
+    assert "say which with --out" in str(raised(root, "sweep", config, "--resume"))
+    message = str(raised(root, "sweep", config, "--resume", "--out", str(directory), "--repeat", "1"))
+    assert "leave out --repeat and --only" in message
+    assert "no such folder" in str(raised(root, "sweep", config, "--resume", "--out", str(directory / "x")))
+
+
+def test_report(root: Path, directory: Path, tmp_path: Path) -> None:
+    found = json.loads(invoke(root, "report", str(directory), "--format", "json").stdout)
+    assert found["sweep"] == "small"
+    assert sorted(arm["surface"] for arm in found["arms"]) == ["acp", "cli", "nocaps"]
+    outcomes = [arm["outcomes"] for arm in found["arms"]]
+    assert sum(one.get("passed", 0) for one in outcomes) == 8
+    assert sum(one.get("missing", 0) for one in outcomes) == 1
+    assert "small" in invoke(root, "report", str(directory)).stdout
+    file = tmp_path / "r.md"
+    done = invoke(root, "report", str(directory), "--format", "markdown", "-o", str(file))
+    assert done.stdout == ""
+    assert file.read_text().startswith("## small")
+
+
+def test_report_of_nothing(root: Path, directory: Path) -> None:
+    assert "did you mean 'one'?" in str(raised(root, "report", str(directory.with_name("onee"))))
+    (next((directory / "runs").glob("*/1")) / "record.json").write_text("{")
+    assert "record.json: not JSON" in str(raised(root, "report", str(directory)))
+
+
+@pytest.fixture
+def run(directory: Path) -> Path:
+    """An attempt with a frame log: a request, an answer, something that is not JSON."""
+    from runner.wire.log import FrameLogWriter
+
+    path = next((directory / "runs").glob("*--r1/1"))
+    frames = [
+        Frame(0, 5_000_000, "c2a", "stdin", b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'),
+        Frame(1, 7_500_000, "a2c", "stdout", b'{"jsonrpc":"2.0","id":0,"result":{"text":"caf\xc3\xa9"}}'),
+        Frame(2, 8_000_000, "a2c", "stdout", b"\x1b[31mnot json\xff" + b"x" * 500),
+    ]
+    log = FrameLogWriter(path / "frames.jsonl", path / "blobs", 10**6)
+    for frame in frames:
+        log.write(frame)
+    log.close()
+    return path
+
+
+def test_frames(root: Path, run: Path) -> None:
+    listed = invoke(root, "frames", str(run), "--width", "100").stdout.splitlines()
+    assert len(listed) == 3
+    assert listed[0].split()[2:6] == ["->", "stdin", "46", "initialize"]
+    assert listed[1].split()[2:4] == ["<-", "stdout"]
+    assert "\x1b" not in listed[2]
+    assert max(map(len, listed)) <= 100
+
+
+def test_one_frame_whole(root: Path, run: Path) -> None:
+    found = invoke(root, "frames", str(run), "--seq", "1")
+    assert json.loads(found.stdout)["result"] == {"text": "café"}
+    assert found.stderr.startswith("seq 1, ")
+    assert invoke(root, "frames", str(run), "--seq", "2").stdout.count("x") >= 500
+    assert "has no frame 9" in str(raised(root, "frames", str(run), "--seq", "9"))
+
+
+def test_frames_of_what_is_no_attempt(root: Path, run: Path) -> None:
+    assert f"for example {run}" in str(raised(root, "frames", str(run.parent)))
+    assert "has no frames.jsonl" in str(raised(root, "frames", str(root)))
+    assert "did you mean" in str(raised(root, "frames", str(run.parent.with_name(run.parent.name + "x"))))
+    (run / "frames.jsonl").write_text("{}\n{}\n")
+    assert "not a frame log" in str(raised(root, "frames", str(run)))
+
+
+def test_adapters_list(root: Path) -> None:
+    lines = invoke(root, "adapters", "list").stdout.splitlines()
+    assert lines[2].split() == ["agent@1.0.0", "acp,", "cli", "anthropic", "agent-1", "agent@1.0.0"]
+    assert lines[3].split()[:2] == ["other@2", "acp"]
+
+
+def test_script_check(root: Path) -> None:
+    done = invoke(root, "script", "check")
+    assert done.return_value == 0
+    assert [line.split()[-1] for line in done.stdout.splitlines()[2:]] == ["ok", "ok"]
+    (root / "configs/models/find.yaml").write_text("id: find\nsteps:\n  - search: {pattern: x}\n  - say: hi\n")
+    done = invoke(root, "script", "check", "find", "--adapter", "other@2")
+    assert done.return_value == 64
+    assert "search" in done.stdout
+    assert isinstance(raised(root, "script", "check", "fnid"), UsageError)
+
+
+def test_script_check_leaves_out_other_dialects(root: Path) -> None:
+    (root / "configs/models/fix.yaml").write_text("id: fix\ndialects: [gemini]\nsteps: [{say: hi}]\n")
+    done = invoke(root, "script", "check")
+    assert done.return_value == 0
+    assert done.stdout.count("not meant for this dialect") == 2
+    assert invoke(root, "script", "check", "--adapter", "other@2").return_value == 64
+
+
+def test_schema(root: Path) -> None:
+    jsonschema_rs.meta.validate(json.loads(invoke(root, "schema", "adapter").stdout))
+    assert "sweep" in invoke(root, "schema").stdout.splitlines()
+    assert "did you mean 'adapter'?" in str(raised(root, "schema", "adaptor"))

@@ -31,6 +31,9 @@ class CliDriver(Driver):
     def on_frame(self, frame: Frame) -> None:
         self._spoke = True
 
+    def conclude(self) -> None:
+        """Nothing to add: what the lines say is read when all of them are there."""
+
 
 def turn_of(result: CliResult, spawn_ns: int) -> Turn:
     """The one turn of a CLI run: from spawn to the result line; `turn_ms` is the CLI's own figure or None."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class Played:
     unreachable: str | None = None
 
 
-class Driver:
+class Driver(ABC):
     """The loop. A surface gives `play` (what to send and wait for) and `on_frame` (what a line of the agent means)."""
 
     def __init__(self, scene: Scene) -> None:
@@ -78,14 +79,20 @@ class Driver:
         self._last_frame = time.monotonic()
         self._exit_seen = 0.0
 
+    @abstractmethod
     def play(self) -> None:
-        raise NotImplementedError
+        """Send what the surface sends, and wait for what it waits for.
 
+        :raises RunError: the run cannot go on.
+        """
+
+    @abstractmethod
     def on_frame(self, frame: Frame) -> None:
-        raise NotImplementedError
+        """Take one line of the agent's standard output."""
 
+    @abstractmethod
     def conclude(self) -> None:
-        """Called once, when the agent has ended: what only the whole of the run can tell."""
+        """Called once, when the agent has ended: add what only the whole of the run can tell."""
 
     @property
     def owes_answer(self) -> bool:

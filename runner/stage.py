@@ -178,8 +178,8 @@ class Stage:
             for run in self._running:
                 run.inbox.put(Stop(InfraError(f"model gateway: {why}")))
 
-    def lock(self) -> dict[str, Any]:
-        """lock.json of this sweep."""
+    def lock(self, jobs: int) -> dict[str, Any]:
+        """lock.json of this sweep, run `jobs` runs at a time."""
         described = describe(self.client)
         described.pop("disk_free_mb", None)  # a reading, not a pin
         return build_lock(
@@ -191,6 +191,7 @@ class Stage:
             adapters=self.pinned.adapters,
             gateway=self.gateway().versions,
             schemas={folder: sorted(versions) for folder, versions in self.pinned.schemas.items()},
+            jobs=jobs,
         )
 
     def clear(self) -> None:

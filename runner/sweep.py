@@ -90,7 +90,7 @@ def _demand_room(out: Path) -> None:
 
 
 def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, stage: Stage) -> SweepDir:
-    lock = stage.lock()
+    lock = stage.lock(options.jobs)
     if not options.resume:
         return SweepDir.create(options.out, loaded.source, lock, cells)
     out = SweepDir.resume(options.out)

@@ -66,11 +66,13 @@ def build_lock(
     adapters: Mapping[str, AdapterPins],
     gateway: Mapping[str, str],
     schemas: Mapping[str, Any],
+    jobs: int,
 ) -> dict[str, Any]:
     """The lock of a sweep.
 
     engine: as `runner.sandbox.engine.describe` gives it. images: by folder under images/. adapters: by id, all of the
     sweep's. gateway: versions of what runs in it. schemas: versions of the protocol schemas frames are held against.
+    jobs: runs at a time; more than one shares the machine, so it is pinned as a knob is.
     Raises KeyError for an adapter without pins.
     """
     sweep = loaded.sweep
@@ -95,6 +97,7 @@ def build_lock(
         },
         "limits": {name: adapter.limits.model_dump() for name, adapter in sorted(loaded.adapters.items())},
         "knobs": sweep.knobs.model_dump(),
+        "jobs": jobs,
         "engine": _sorted(engine),
         "kernel": kernel,
     }

@@ -81,6 +81,7 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
             *_cell_warnings(cells, attempts),
             *(_varying(exact) if head.model.startswith(_REPEATABLE) else []),
             *_few(len(measured)),
+            *_parallel(lock),
         ],
     )
     arm.warnings += _builds(arm, lock)
@@ -184,6 +185,13 @@ def _few(n: int) -> list[Warning]:
             f"reaches 5 % from n={MIN_RUNS} each",
         )
     ]
+
+
+def _parallel(lock: Mapping[str, Any]) -> list[Warning]:
+    jobs = lock.get("jobs", 1)
+    if jobs == 1:
+        return []
+    return [Warning(id="parallel-runs", message=f"times were taken with {jobs} runs at a time on one machine")]
 
 
 def _builds(arm: Arm, lock: Mapping[str, Any]) -> list[Warning]:

@@ -33,7 +33,7 @@ def lock(loaded: LoadedSweep, *, turned: bool = False, **changes: Any) -> dict[s
     parts: dict[str, Any] = {
         "engine": engine, "kernel": "6.1", "guest_sha256": "ff", "images": images,
         "adapters": {"agent@1.0.0": pins(turned=turned)}, "gateway": {"node": "24", "aimock": "1"},
-        "schemas": {"agent-1": ["1.3.0", "2.4.0"]},
+        "schemas": {"agent-1": ["1.3.0", "2.4.0"]}, "jobs": 1,
     }  # fmt: skip
     return build_lock(loaded, **{**parts, **changes})
 

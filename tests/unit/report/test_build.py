@@ -164,6 +164,12 @@ def test_counts_of_a_live_model_are_sampled() -> None:
     assert varied("tool_calls", 12, model="replay/a-cassette").exact["tool_calls"].values == [9, 12, 9]
 
 
+def test_runs_that_shared_the_machine_are_named() -> None:
+    alone, shared = (arm(report(lock={**LOCK, "jobs": jobs}), "acp") for jobs in (1, 2))
+    assert "parallel-runs" not in ids(alone)
+    assert "parallel-runs" in ids(shared)
+
+
 def test_few_runs_name_no_winner() -> None:
     for n, few in ((1, True), (3, True), (4, False)):
         planned = cells(n)

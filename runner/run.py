@@ -29,7 +29,7 @@ from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
 from runner.errors import AgentError, InfraError, RunError
 from runner.evidence.metrics import compute
-from runner.evidence.validate import schema_findings
+from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.compile import compile_program
 from runner.gateway.container import Gateway
 from runner.gateway.journal import Entry, script_problems
@@ -354,7 +354,7 @@ class Run:
             findings += cli.findings
             turns.append(turn_of(cli, self._spawn_ns))
         else:
-            findings += schema_findings(frames, self._bench.schemas[self._adapter.image])
+            findings += schema_findings(frames, self._bench.schemas[self._adapter.image]) + tail_findings(frames)
         problems = script_problems(self._entries, self._program, stopped=played.unreachable if played else None)
         outcome = decide(self._errors, problems if played else [], self._verdict)
         record = Record(

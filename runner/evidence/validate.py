@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from runner.acp.findings import UNTERMINATED
 from runner.acp.schema import Validator, check_frames
 from runner.records.schema import Finding
+from runner.wire.frames import UNTERMINATED as UNTERMINATED_FLAG
 from runner.wire.frames import Frame
 
 #: Invalid by the newest schema alone: no defect of an adapter built with an older one, but news for its maintainer.
@@ -31,6 +33,15 @@ def schema_findings(frames: Sequence[Frame], schemas: Mapping[str, Path]) -> lis
             if one.seq not in wrong:
                 found.append(Finding(id=NEWEST_INVALID, message=f"SDK {version}: {one.message}", seq=one.seq))
     return found
+
+
+def tail_findings(frames: Sequence[Frame]) -> list[Finding]:
+    """A stream that ended inside a line shows only when the container is gone, after whoever drove the agent."""
+    return [
+        Finding(id=UNTERMINATED, message="the stream ended inside a line", seq=frame.seq)
+        for frame in frames
+        if frame.channel == "stdout" and UNTERMINATED_FLAG in frame.flags
+    ]
 
 
 @lru_cache(maxsize=8)

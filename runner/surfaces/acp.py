@@ -16,7 +16,7 @@ from runner.acp.events import (
     SessionCreated,
     Update,
 )
-from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE, UNTERMINATED
+from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
 from runner.errors import AgentError, PhaseTimeout
@@ -24,7 +24,6 @@ from runner.records.schema import Finding, Turn
 from runner.surfaces.callbacks import Answer, Callbacks
 from runner.surfaces.driver import Driver, Scene
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
-from runner.wire.frames import UNTERMINATED as UNTERMINATED_FLAG
 from runner.wire.frames import Frame
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
@@ -120,8 +119,6 @@ class AcpDriver(Driver):
         if OVERSIZE_FLAG in frame.flags:
             self.client.note(OVERSIZE, f"a line of {frame.length} bytes", frame.seq)
             return
-        if UNTERMINATED_FLAG in frame.flags:
-            self.client.note(UNTERMINATED, "the stream ended inside a line", frame.seq)
         for event in self.client.receive(frame.raw, frame.seq, frame.t_ns):
             self._send(event.reply)
             self._react(event)

@@ -1,6 +1,6 @@
 """An agent on strings: plays a list of acts over ACP (or as a CLI), standard library only, inside the sandbox.
 
-The acts stand in $PUPPET as JSON, a list of objects `{"do": <name>, ...}`. It speaks just enough ACP to be driven, asks
+The acts stand in ~/.puppet.json, a list of objects `{"do": <name>, ...}`. It speaks just enough ACP to be driven, asks
 the scripted model over the Anthropic dialect, and does on purpose what hostile or broken agents do. Used by engine and
 hostile tests through an adapter that is written by the test (`tests.engine.lab`).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,9 +24,10 @@ class Puppet:
     def __init__(self) -> None:
         self.session = "puppet-session"
         self.cwd = os.getcwd()
-        self.prompt_id: Any = None
         self.number = 0
         self.seen: dict[str, Any] = {}
+        self.request: dict[str, Any] = {}
+        self.prompt: dict[str, Any] = {}
 
     # the wire
 
@@ -55,6 +57,87 @@ class Puppet:
     def update(self, **update: Any) -> None:
         params = {"sessionId": self.session, "update": update}
         self.send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    # acts on the wire: a hostile agent plays them from its start, nothing is answered for it
+
+    def do_await(self, act: Act) -> None:
+        """Read on until the client's request or notification `method` is there; it is what `answer` answers next."""
+        while True:
+            message = self.read()
+            if message.get("method") == act["method"]:
+                self.request = message
+                return
+
+    def do_answer(self, act: Act) -> None:
+        """A `result` or an `error` for the last awaited request; `raw_id` in place of its id, `times` over."""
+        body = {key: act[key] for key in ("result", "error") if key in act}
+        number = act.get("raw_id", self.request.get("id"))
+        for _ in range(act.get("times", 1)):
+            self.send({"jsonrpc": "2.0", "id": number, **body})
+
+    def do_handshake(self, _act: Act) -> None:
+        """Answer initialize and session/new as a well-behaved agent does."""
+        self.do_await({"method": "initialize"})
+        self.do_answer({"result": {"protocolVersion": 1, "agentCapabilities": {}}})
+        self.do_await({"method": "session/new"})
+        self.do_answer({"result": {"sessionId": self.session}})
+
+    def do_prompt(self, _act: Act) -> None:
+        """Wait for session/prompt, keep it for `end`, and tell that the turn has begun."""
+        self.do_await({"method": "session/prompt"})
+        self.prompt = self.request
+        self.do_say({"text": "..."})
+
+    def do_keep(self, _act: Act) -> None:
+        """Remember the awaited request as the prompt."""
+        self.prompt = self.request
+
+    def do_fail(self, act: Act) -> None:
+        """An error in place of the prompt's response."""
+        self.send({"jsonrpc": "2.0", "id": self.prompt["id"], "error": act["error"]})
+
+    def do_ignore(self, act: Act) -> None:
+        signal.signal(act["signal"], signal.SIG_IGN)
+
+    def do_end(self, act: Act) -> None:
+        """The prompt's response."""
+        self.answer(self.prompt, act.get("result", {"stopReason": act.get("stop", "end_turn")}))
+
+    def do_send(self, act: Act) -> None:
+        """Any message, `times` over."""
+        line = json.dumps(act["message"]).encode() + b"\n"
+        for _ in range(act.get("times", 1)):
+            sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+    def do_update(self, act: Act) -> None:
+        self.update(**act["update"])
+
+    def do_pieces(self, act: Act) -> None:
+        """Hex bytes on stdout, one write a piece, with a pause between them."""
+        for piece in act["hex"]:
+            os.write(1, bytes.fromhex(piece))
+            time.sleep(act.get("pause", 0.02))
+
+    def do_big(self, act: Act) -> None:
+        """One update whose line has `bytes` bytes of text."""
+        self.do_say({"text": "x" * act["bytes"]})
+
+    def do_nested(self, act: Act) -> None:
+        os.write(1, b"[" * act["depth"] + b"]" * act["depth"] + b"\n")
+
+    def do_close(self, act: Act) -> None:
+        os.close(act["fd"])
+
+    def do_die(self, act: Act) -> None:
+        os.kill(os.getpid(), act["signal"])
+
+    def do_expect(self, act: Act) -> None:
+        """The next line from the client must hold `text`; exit 3 where it does not."""
+        line = sys.stdin.buffer.readline().decode()
+        if act["text"] not in line:
+            print(f"puppet: expected {act['text']!r}, got {line!r}", file=sys.stderr, flush=True)
+            os._exit(3)
 
     # acts
 
@@ -161,9 +244,14 @@ class Puppet:
 
 
 def main() -> None:
-    acts = json.loads(os.environ["PUPPET"])
+    with open(os.path.expanduser("~/.puppet.json"), encoding="utf-8") as file:
+        acts = json.load(file)
     puppet = Puppet()
-    if sys.argv[1:] == ["cli"]:
+    if sys.argv[1:] == ["wire"]:
+        puppet.play(acts)
+        while sys.stdin.buffer.readline():  # until the client hangs up
+            pass
+    elif sys.argv[1:] == ["cli"]:
         puppet.play(acts)
         print("done")
     else:

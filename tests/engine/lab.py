@@ -55,13 +55,12 @@ class Lab:
         name = str(body["id"]).replace("@", "-")
         (self.root / "configs" / kind / f"{name}.yaml").write_text(json.dumps(body), encoding="utf-8")
 
-    def puppet(self, name: str, acts: Sequence[Act], **more: Any) -> str:
-        """An adapter whose agent plays `acts`; the model is asked last, so that the script is always consumed."""
+    def puppet(self, name: str, acts: Sequence[Act], *, mode: Sequence[str] = (), **more: Any) -> str:
+        """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`)."""
         adapter = f"{name}@1"
         launch = {
-            "home": {".puppet.py": PUPPET},
+            "home": {".puppet.py": PUPPET, ".puppet.json": json.dumps(list(acts))},
             "binary": "/usr/bin/env",
-            "env": {"PUPPET": json.dumps(list(acts))},
         }
         self.write(
             "adapters",
@@ -73,7 +72,7 @@ class Lab:
                 "packages": [{"registry": "npm", "name": "none", "version": "1"}],
                 "programs": [{"name": "python", "command": [PYTHON, "--version"], "expect": "Python 3"}],
                 "env": {"MODEL_URL": "{model_url}"},
-                "acp": {**launch, "command": [PYTHON, "{home}/.puppet.py"]},
+                "acp": {**launch, "command": [PYTHON, "{home}/.puppet.py", *mode]},
                 "cli": {**launch, "command": [PYTHON, "{home}/.puppet.py", "cli"]},
                 "tools": {"run": [{"tool": "Bash", "arguments": {"command": "{command}"}}]},
                 "limits": {"memory_mb": 256, "pids": 128, "disk_mb": 64},

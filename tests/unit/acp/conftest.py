@@ -6,14 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from runner.acp.client import Client
 from runner.acp.events import Event
-
-# A shared machine may stall a test for longer than hypothesis' default deadline.
-settings.register_profile("unit", deadline=None)
-settings.load_profile("unit")
 
 #: Every capability that gates a method or an update.
 FULL: dict[str, Any] = {

@@ -1,0 +1,5 @@
+"""Hostile tests need the real engine; a machine without one fails them."""
+
+from tests.engine.conftest import engine
+
+__all__ = ["engine"]

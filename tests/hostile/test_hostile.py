@@ -1,0 +1,147 @@
+"""The hostile table: every case ends as it must, with its findings, while our own memory stays flat."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from ruamel.yaml import YAML
+from tabulate import tabulate
+
+from runner.records.schema import Record
+from runner.records.store import SweepDir
+from tests.engine.lab import REPOSITORY, Lab, repaired
+
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(900)]
+
+CASES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(Path(__file__).with_name("cases.yaml"))
+#: Said of every puppet: it is no defect of the case.
+ALWAYS = {"schema-newest-invalid"}
+DEADLINES = {
+    "initialize": 1.5,
+    "session_new": 1.5,
+    "first_update": 1.5,
+    "silence": 1.5,
+    "turn": 3.0,
+    "cancel_grace": 0.4,
+    "exit": 0.4,
+    "terminate": 0.4,
+}
+#: Our own peak: the kernel's ru_maxrss of the whole command, in MB.
+PEAK_MB = 200
+REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
+WORDS: dict[str, list[dict[str, Any]]] = {"good": [{"do": "handshake"}, *REST], "rest": REST, "done": [{"do": "end"}]}
+
+
+def acts(case: dict[str, Any]) -> list[dict[str, Any]]:
+    return [act for one in case["acts"] for act in (WORDS[one] if isinstance(one, str) else [one])]
+
+
+@dataclass(frozen=True)
+class Played:
+    """The sweep of all cases: records by case, exit code, peak memory in MB, what it said."""
+
+    records: dict[str, Record]
+    exit_code: int
+    peak_mb: float
+    said: str
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder = tmp_path_factory.mktemp("hostile")
+    lab = Lab(folder / "lab")
+    matrices = []
+    for case in CASES:
+        # A case with a turn of its own needs it for sheer volume.
+        limits = {"memory_mb": 512, "pids": 128, "disk_mb": 256}
+        adapter = lab.puppet(case["name"], acts(case), mode=["wire"], limits=limits)
+        matrices.append(
+            {
+                "adapters": [adapter],
+                "surfaces": [case.get("surface", "acp")],
+                "fixtures": ["semver"],
+                "models": ["scripted/one-word"],
+                "expect": case["outcome"],
+            }
+        )
+    slow = {case["name"] for case in CASES if "turn" in case}
+    sweeps: dict[str, list[dict[str, Any]]] = {"quick": [], "slow": []}
+    for matrix, case in zip(matrices, CASES, strict=True):
+        sweeps["slow" if case["name"] in slow else "quick"].append(matrix)
+    records: dict[str, Record] = {}
+    codes, peaks, said = [], [], ""
+    for name, arms in sweeps.items():
+        deadlines = {**DEADLINES, **({"turn": 60.0, "silence": 20.0} if name == "slow" else {})}
+        knobs = {"deadlines": deadlines, "frames_cap_mb": 8, "stderr_cap_mb": 4}
+        body = {"id": name, "arms": arms, "repeat": 1, "warmup": 0, "infra_attempts": 1, "knobs": knobs}
+        lab.write("sweeps", body)
+        code, peak, words = measured(lab, name, folder / name)
+        codes.append(code)
+        peaks.append(peak)
+        said += words
+        records |= {one.adapter.partition("@")[0]: one for one in SweepDir.read(folder / name).records()}
+    return Played(records, max(codes), max(peaks), said)
+
+
+def measured(lab: Lab, sweep: str, out: Path) -> tuple[int, float, str]:
+    """Run the command; its exit code, its own peak memory and its standard error."""
+    argv = [
+        sys.executable,
+        "-m",
+        "runner.cli",
+        "--root",
+        str(lab.root),
+        "sweep",
+        f"{lab.root}/configs/sweeps/{sweep}.yaml",
+    ]
+    with (out.parent / f"{sweep}.err").open("w+", encoding="utf-8") as err:
+        process = subprocess.Popen([*argv, "--out", str(out)], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=err)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        return process.returncode, usage.ru_maxrss / 1000, err.read()
+
+
+def test_the_table(played: Played, engine: docker.DockerClient) -> None:
+    rows = []
+    for case in CASES:
+        record = played.records.get(case["name"])
+        got = record.outcome if record else "missing"
+        rows.append((case["name"], case["outcome"], got, "" if got == case["outcome"] else record and record.reason))
+    print(tabulate(rows, headers=["case", "expected", "got", ""]))
+    assert [row for row in rows if row[1] != row[2]] == []
+    assert len(rows) >= 40
+    assert played.exit_code == 0, played.said
+    assert "Traceback" not in played.said
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
+def test_the_findings(played: Played, case: dict[str, Any]) -> None:
+    record = played.records[case["name"]]
+    found = Counter(finding.id for finding in record.findings if finding.id not in ALWAYS)
+    wanted = set(case.get("findings", []))
+    assert wanted <= set(found), found
+    if case.get("clean"):
+        assert not found
+    if "survivors" in case:
+        assert record.agent is not None
+        assert len(record.agent.survivors) == case["survivors"]
+
+
+def test_our_memory_stays_flat(played: Played) -> None:
+    print(f"peak memory of the command over {len(CASES)} cases: {played.peak_mb:.0f} MB")
+    assert played.peak_mb < PEAK_MB
+
+
+def test_every_case_has_a_record_that_reads(played: Played) -> None:
+    assert len(played.records) == len(CASES)
+    assert all(json.loads(record.model_dump_json())["outcome"] for record in played.records.values())

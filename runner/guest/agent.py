@@ -21,7 +21,6 @@ from .terminals import Terminals
 #: Children that are just ending when the agent exits are not survivors.
 _GRACE_S = 0.05
 _GRACE_STEP_S = 0.005
-_SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 
 
 class Streams(NamedTuple):
@@ -108,18 +107,18 @@ class Agent:
     def signal(self, request: Request) -> dict[str, Any]:
         """`signal` {signal: TERM|KILL} -> {signalled}: to everything of the agent's. KILL returns when all are dead."""
         name = request.text("signal")
-        if name not in _SIGNALS:
+        if name not in ("TERM", "KILL"):
             raise OpError("bad_request", f"signal: TERM or KILL, not {name}")
         targets = self._agent_processes()
         if name == "KILL":
-            procs.end_all(self._agent_processes)
+            self.end_everything()
         else:
             for process in targets:
-                procs.send(process.pid, _SIGNALS[name])
+                procs.send(process.pid, signal.SIGTERM)
         return {"signalled": len(targets)}
 
     def end_everything(self) -> list[procs.Process]:
-        """Kills all that descends from the guest. Returns who would not die."""
+        """Kills all that descends from the guest: the agent's, terminals, forwarder. Returns who would not die."""
         self._forwarder.ending()
         return procs.end_all(lambda: procs.descendants(self._own_pid))
 
@@ -128,7 +127,7 @@ class Agent:
 
     def _end_for_disk(self) -> None:
         self._disk_exceeded = True
-        procs.end_all(self._agent_processes)
+        self.end_everything()
 
     def _finish_each(self) -> None:
         while True:

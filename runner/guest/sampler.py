@@ -12,6 +12,8 @@ from . import disk, procs
 from .cgroup import Cgroup
 
 _MEGABYTE = 1e6
+#: Growth of our own memory between two looks that spoils the one between them.
+_STEADY_BYTES = 300_000
 #: Seconds between looks at what has been written (cheap), and between walks over the files (less so).
 _WRITES_EVERY_S = 0.25
 _WALK_EVERY_S = 1.0
@@ -63,7 +65,7 @@ class Sampler:
         self._occupied = disk.occupied(self._places)
         self._free = self._free_bytes()
         self._oom_kills = self._cgroup.oom_kills()
-        self._anon = self._foreign_anon()
+        self._anon = next((value for _ in range(20) if (value := self._foreign_anon()) is not None), None)
         self._cpu = self._foreign_cpu_s()
         self._thread.start()
 
@@ -86,9 +88,11 @@ class Sampler:
         self._done.set()
 
     def _foreign_anon(self) -> int | None:
-        """Anonymous memory of all but the guest."""
+        """Anonymous memory of all but the guest; None where it is not counted, or ours changed while we looked."""
+        before = procs.anonymous_bytes(self._own_pid)
         total = self._cgroup.anonymous_bytes()
-        return None if total is None else total - procs.anonymous_bytes(self._own_pid)
+        ours = procs.anonymous_bytes(self._own_pid)
+        return None if total is None or abs(ours - before) > _STEADY_BYTES else total - ours
 
     def _foreign_cpu_s(self) -> float | None:
         """Seconds of cpu of all but the guest and its helpers."""

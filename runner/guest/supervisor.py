@@ -179,7 +179,8 @@ def _take_streams() -> Streams:
 def _peer(fd: int) -> int:
     """The pid of the bridge; 0 where it cannot be seen."""
     with socket.socket(fileno=os.dup(fd)) as connection:
-        return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+        pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid)
 
 
 def _report_threads(channel: Channel) -> None:

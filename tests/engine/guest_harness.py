@@ -123,6 +123,14 @@ class Stream:
             data += chunk
         return bytes(data)
 
+    def settled(self, channel: int = 1, quiet_s: float = 0.25) -> bytes:
+        """What has come, once something has and nothing more does: an agent's exit is told on another connection."""
+        with self.changed:
+            self.changed.wait_for(lambda: bool(self.out[channel]), WAIT_S)
+            while self.changed.wait(quiet_s):
+                continue
+            return bytes(self.out[channel])
+
     def line(self, start: int) -> bytes | None:
         """The line that begins at `start`, once it has come; None when the stream ends before."""
         with self.changed:

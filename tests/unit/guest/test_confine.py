@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,36 +144,53 @@ def test_a_dangling_link_within_is_created_through_and_one_outside_is_not(roots:
     assert not (place / "made").exists()
 
 
-@pytest.fixture
-def swapper(place: Path) -> Iterator[Path]:
-    """A folder that is now itself, now a link to where the secret lies, as fast as it can be done."""
-    root, stop = place / "root", threading.Event()
-    (root / "real").mkdir()
-    (root / "real/secret").write_text("inside")
-    (root / "link").symlink_to(place)
-    (root / "swap").symlink_to("real")
-
-    def swap() -> None:
-        while not stop.is_set():
-            for target in ("real", str(place), "..", "real"):
-                os.symlink(target, root / "next")
-                os.rename(root / "next", root / "swap")
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    yield root / "swap/secret"
-    stop.set()
-    thread.join()
+#: Puts one thing after another in the place of `swap`, as fast as it can be done, in a process of its own.
+SWAP = """
+import os, sys
+os.chdir(sys.argv[1])
+print("up", flush=True)
+while True:
+    for target in sys.argv[2:]:
+        if target == "a file":
+            os.link("file", "next")
+        else:
+            os.symlink(target, "next")
+        os.rename("next", "swap")
+"""
 
 
-def test_no_race_leads_outside(roots: Roots, swapper: Path) -> None:
-    seen = set()
-    for _ in range(1500):
+@contextlib.contextmanager
+def swapping(root: Path, *targets: str) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", SWAP, str(root), *targets], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
         try:
-            seen.add(read(roots, swapper))
+            yield
+        finally:
+            child.kill()
+
+
+def read_often(roots: Roots, path: Path) -> set[str]:
+    seen = set()
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        try:
+            seen.add(read(roots, path))
         except (OpError, OSError):
             seen.add("refused")
-    assert seen == {"inside", "refused"}
+    return seen
+
+
+def test_no_race_over_a_folder_leads_outside(roots: Roots, place: Path) -> None:
+    (place / "root/real").mkdir()
+    (place / "root/real/secret").write_text("inside")
+    with swapping(place / "root", "real", str(place), "..", "real"):
+        assert read_often(roots, place / "root/swap/secret") == {"inside", "refused"}
+
+
+def test_no_race_over_a_file_leads_outside(roots: Roots, place: Path) -> None:
+    with swapping(place / "root", "a file", str(place / "secret"), "a file", "../secret"):
+        assert read_often(roots, place / "root/swap") == {"inside", "refused"}
 
 
 def test_no_descriptor_is_left(roots: Roots, place: Path) -> None:

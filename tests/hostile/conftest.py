@@ -1,5 +1,5 @@
 """Hostile tests need the real engine; a machine without one fails them."""
 
-from tests.engine.conftest import engine
+from tests.engine.conftest import engine, lab
 
-__all__ = ["engine"]
+__all__ = ["engine", "lab"]

@@ -1,7 +1,7 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test lint images doctor clean
+.PHONY: help setup sweep test lint chaos images doctor clean
 
 PYTHON_FILES := runner tests
 TESTS := $(wildcard tests/unit tests/engine tests/hostile)
@@ -22,6 +22,9 @@ lint: setup ## ruff and mypy
 
 test: lint ## lint, then the tests: unit, engine, hostile
 	.venv/bin/python -m pytest $(TESTS)
+
+chaos: setup ## Kill controller, gateway, agents and engine at random moments, resume, count what is left
+	@.venv/bin/python -m tests.hostile.chaos --kills 24
 
 images: setup ## Which images are built, and whether their programs are what the pins say
 	@.venv/bin/acpbench images list

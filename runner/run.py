@@ -38,7 +38,7 @@ from runner.phases import PhaseClock
 from runner.plan import Cell
 from runner.records.schema import AgentExit, Finding, Proof, Record, Verdict
 from runner.records.store import AttemptDir
-from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, Reply
+from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.container import BASE_ENV, HOME, USER, Container, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
@@ -52,6 +52,8 @@ from runner.verifier import Verifier, guest_command
 from runner.wire.log import read_frames
 
 MODEL_PORT = 4010
+#: Seconds that a container may take to end after its guest has.
+_ENDING_S = 2.0
 #: An agent wants some key; this one opens nothing.
 DUMMY_KEY = "sk-acpbench-no-key"
 _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
@@ -139,6 +141,8 @@ class Run:
             self._errors.append(problem)
         except GuestRefused as problem:
             self._errors.append(InfraError(f"the guest refused: {problem}"))
+        except Exception as problem:  # noqa: BLE001 - one bad run must not take the others with it, nor its own evidence
+            self._errors.append(InfraError(f"internal error: {type(problem).__name__}: {problem}"))
 
     # open
 
@@ -260,6 +264,8 @@ class Run:
             roots=(self._workspace, *extra),
             additional_directories=extra,
         )
+        # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
+        self._spawn_ns = time.monotonic_ns()
         started = self._guest.call(
             "go",
             self._knobs.deadlines.start,
@@ -278,9 +284,11 @@ class Run:
         assert self._guest is not None
         with self._clock.phase("collect"):
             try:
-                self._collect_by_guest(self._guest)
-            except InfraError:
-                self._collect_by_engine()
+                if not self._lost():  # a guest that does not answer is not waited for again
+                    return self._collect_by_guest(self._guest)
+            except (GuestGone, GuestSilent) as problem:
+                self._errors.append(problem)
+            self._collect_by_engine()
 
     def _collect_by_guest(self, guest: GuestChannel) -> None:
         limits = self._knobs.deadlines
@@ -298,18 +306,32 @@ class Run:
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
 
     def _collect_by_engine(self) -> None:
-        """The guest is gone (the agent killed it, or the whole container): say whose doing it was, fetch the rest."""
+        """The guest is gone or silent: say whose doing it was, and fetch what is left through the engine."""
         assert self._pipe is not None
-        state = self._container.state()
-        gone = [error for error in self._errors if isinstance(error, GuestGone)]
-        if gone:
-            how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
-            self._errors = [error for error in self._errors if error not in gone]
-            self._errors.append(AgentError(f"ended the container's supervisor ({how})"))
+        lost = self._lost()
+        blame = self._blame() if lost else None
+        if blame is not None:
+            self._errors = [error for error in self._errors if error not in lost]
+            self._errors.append(blame)
         self._container.kill()
         self._pipe.finish(self._knobs.deadlines.collect)
         raw = self._container.archive(self._workspace, self._knobs.collect_cap_mb * _MB)
         self._agent_tar = base64.b64encode(without_git(raw, self._fixture.id)).decode("ascii")
+
+    def _lost(self) -> list[RunError]:
+        return [error for error in self._errors if isinstance(error, GuestGone | GuestSilent)]
+
+    def _blame(self) -> AgentError | None:
+        """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
+        deadline = time.monotonic() + _ENDING_S
+        while (state := self._container.state()).get("Running"):
+            if self._container.is_stopped(f"{GUEST_TARGET}/main.py"):
+                return AgentError("stopped the container's supervisor")
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)  # its channel ends a moment before the container does
+        how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
+        return AgentError(f"ended the container's supervisor ({how})")
 
     # verify, settle, remove
 

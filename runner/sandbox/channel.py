@@ -22,6 +22,10 @@ class GuestGone(InfraError):
     """The guest vanished without being asked to; who reads this looks at the container to say whose doing it was."""
 
 
+class GuestSilent(InfraError):
+    """The guest did not answer in time; who reads this looks whether somebody stopped it."""
+
+
 class GuestRefused(Exception):
     """The guest answered `ok: false`; `code` is its word for why (`not_found`, `denied`, ...)."""
 
@@ -67,12 +71,12 @@ class GuestChannel:
 
         :raises GuestRefused: the guest said no.
         :raises GuestGone: there is no guest any more.
-        :raises InfraError: it did not answer in time.
+        :raises GuestSilent: it did not answer in time.
         """
         try:
             return self.submit(op, **arguments).result(within_s)
         except FutureTimeout:
-            raise InfraError(f"the guest did not answer '{op}' within {within_s:g} s") from None
+            raise GuestSilent(f"the guest did not answer '{op}' within {within_s:g} s") from None
 
     def close(self) -> None:
         self._stream.close()

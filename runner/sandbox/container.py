@@ -138,6 +138,12 @@ class Container:
         with engine_errors("inspect a container"):
             return dict(self._client.api.inspect_container(self.id)["State"])
 
+    def is_stopped(self, argument: str) -> bool:
+        """Whether a process with `argument` on its command line is stopped (state T, as SIGSTOP leaves it)."""
+        with engine_errors("list a container's processes"):
+            rows = self._client.api.top(self.id, ps_args="-eo pid,stat,args")["Processes"] or []
+        return any(row[1].startswith("T") and argument in row[2] for row in rows)
+
     def archive(self, path: str, cap_bytes: int) -> bytes:
         """A tar of `path` as the engine sees it, for a container whose guest is gone.
 

@@ -22,13 +22,14 @@ from runner.config.surface import Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
 from runner.phases import PhaseClock
 from runner.records.schema import Finding, Turn
-from runner.sandbox.channel import GuestChannel, GuestGone, Reply
+from runner.sandbox.channel import GuestChannel, GuestGone, GuestSilent, Reply
 from runner.surfaces.pipe import AgentPipe, Done, GuestEvent, Inbox, Item, Stop
 from runner.wire.frames import Frame
 
 #: Frames may still be on their way through the engine when the guest already tells of the exit.
 _AFTER_EXIT_S = 0.5
-_OP_S = 30.0
+#: Beyond a phase's own deadline, for the guest to answer.
+_OP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class Driver(ABC):
         """
         limits = self.scene.deadlines
         self.scene.pipe.close_stdin()
-        if any(isinstance(error, GuestGone) for error in self.played.errors):
+        if any(isinstance(error, GuestGone | GuestSilent) for error in self.played.errors):
             return  # nobody is there to tell or to end anything; the container is removed whole
         stopped = any(error.outcome in ("aborted", "infra") for error in self.played.errors)
         for word, seconds in (
@@ -204,7 +205,7 @@ class Driver(ABC):
             ("kill", limits.kill),
         ):
             if word != "itself":
-                self.scene.guest.call("signal", _OP_S, signal="TERM" if word == "terminate" else "KILL")
+                self.scene.guest.call("signal", limits.kill + _OP_S, signal="TERM" if word == "terminate" else "KILL")
             self.played.ended_by = word
             if self._exits_within(seconds):
                 break

@@ -10,8 +10,10 @@
     |-- Interrupted               the user: Ctrl-C or SIGTERM, after clean-up              exit 130
     `-- RunError                  one run ended without a verdict; becomes its outcome     exit 1
         |-- InfraError            ours or the engine's; the agent is not to blame          outcome infra
+        |   `-- LastingError      ... and another attempt would end the same way
         |-- PhaseTimeout          a deadline passed; `phase` says which                    outcome timeout:<phase>
         |-- AgentError            the agent crashed or spent its limits                    outcome agent-error
+        |   `-- AgentGaveUp       ... it ended in an error of its own words
         `-- ProtocolViolation     the agent made going on meaningless                      outcome protocol-violation
 
 Exit codes follow sysexits.h (64 EX_USAGE, 69 EX_UNAVAILABLE) and the shell's 128 + SIGINT.
@@ -74,6 +76,10 @@ class InfraError(RunError):
     outcome = "infra"
 
 
+class LastingError(InfraError):
+    """What stands in the way will not go away by trying again: the engine refuses a request as wrong, a pin differs."""
+
+
 class PhaseTimeout(RunError):
     """A phase's deadline passed. `phase` is one of `runner.config.knobs.Deadlines`' names."""
 
@@ -88,6 +94,10 @@ class AgentError(RunError):
     """The agent crashed, ran out of memory or spent its own disk or process limit."""
 
     outcome = "agent-error"
+
+
+class AgentGaveUp(AgentError):
+    """The agent itself ended in an error; a request that missed the script explains it."""
 
 
 class ProtocolViolation(RunError):

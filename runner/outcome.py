@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.config.outcome import PRECEDENCE
-from runner.errors import RunError
+from runner.errors import AgentGaveUp, RunError
 from runner.records.schema import Verdict
 
 MISSING = "missing"
@@ -39,7 +39,9 @@ def decide(errors: Sequence[RunError], script_problems: Sequence[str], verdict: 
 
     A run that has neither an error nor a verdict was never judged, so it is `infra`, never a pass.
     """
-    candidates = [Outcome(error.outcome, _line(str(error))) for error in errors]
+    # Our own answer to a request that missed the script is an error: the agent that gives up over it is not to blame.
+    blamed = [error for error in errors if not (script_problems and isinstance(error, AgentGaveUp))]
+    candidates = [Outcome(error.outcome, _line(str(error))) for error in blamed]
     if script_problems:
         more = f" (and {len(script_problems) - 1} more)" if len(script_problems) > 1 else ""
         candidates.append(Outcome("model-script", _line(script_problems[0]) + more))

@@ -157,7 +157,8 @@ def _hint(only: str, arms: Sequence[_Arm]) -> str:
 
 
 def _fits(cell: Cell, glob: str) -> bool:
-    return fnmatch.fnmatchcase(cell.name, glob) or fnmatch.fnmatchcase(cell.arm, glob)
+    """A glob fits a cell's name, its arm's, or one of the arm's parts (`cli`, `claude-*`)."""
+    return any(fnmatch.fnmatchcase(name, glob) for name in (cell.name, cell.arm, *cell.arm.split("--")))
 
 
 def remaining(cells: Sequence[Cell], done: Collection[str]) -> list[Cell]:

@@ -8,35 +8,41 @@ from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
+from runner.plan import Cell
 from runner.records.schema import Record
 
 
 class SweepProgress(Protocol):
-    """Called from any thread."""
+    """Called from any thread. A cell is started once, may have several attempts, and is done once."""
 
     def begin(self, total: int) -> None: ...
     def note(self, text: str) -> None: ...
-    def started(self, cell: str) -> None: ...
-    def finished(self, record: Record) -> None: ...
+    def started(self, cell: Cell) -> None: ...
+    def attempted(self, record: Record) -> None: ...
+    def done(self, cell: Cell) -> None: ...
     def end(self) -> None: ...
 
 
-def _line(record: Record) -> str:
-    seconds = (record.end_ns - record.start_ns) / 1e9
-    reason = f": {record.reason}" if record.reason else ""
+def _seconds(record: Record) -> float:
+    return (record.end_ns - record.start_ns) / 1e9
+
+
+def _rest(record: Record) -> str:
+    """What is worth saying beyond the outcome: which attempt, and why."""
     attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
-    return f"{record.outcome:<11} {seconds:5.1f} s  {record.cell}{attempt}{reason}"
+    return f"{attempt}: {record.reason}" if record.reason else attempt
 
 
 class PlainProgress:
-    """One line when a run ends; nothing that rewrites itself."""
+    """One line when an attempt ends; nothing that rewrites itself."""
 
     def __init__(self, out: TextIO = sys.stderr) -> None:
         self._out = out
         self._lock = threading.Lock()
         self._total = 0
-        self._done = 0
+        self._numbers: dict[str, int] = {}
 
     def begin(self, total: int) -> None:
         self._total = total
@@ -45,30 +51,36 @@ class PlainProgress:
         with self._lock:
             print(text, file=self._out, flush=True)
 
-    def started(self, cell: str) -> None:
-        """Said only at the end: in a log, one line a run is enough."""
-
-    def finished(self, record: Record) -> None:
+    def started(self, cell: Cell) -> None:
         with self._lock:
-            self._done += 1
-            print(f"[{self._done}/{self._total}] {_line(record)}", file=self._out, flush=True)
+            self._numbers[cell.name] = len(self._numbers) + 1
+
+    def attempted(self, record: Record) -> None:
+        with self._lock:
+            number = self._numbers.get(record.cell, 0)
+            line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {record.cell}{_rest(record)}"
+            print(f"[{number}/{self._total}] {line}", file=self._out, flush=True)
+
+    def done(self, cell: Cell) -> None:
+        """Nothing: its last attempt's line has said it."""
 
     def end(self) -> None:
         self._out.flush()
 
 
 class BarProgress:
-    """A bar with the running cells; finished runs scroll by above it."""
+    """A bar with the cell that was started last; attempts that ended scroll by above it, to fit 80 columns."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
+            expand=True,
         )
         self._task = self._bar.add_task("sweep", total=None)
 
@@ -79,15 +91,25 @@ class BarProgress:
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
 
-    def started(self, cell: str) -> None:
-        self._bar.update(self._task, description=cell)
+    def started(self, cell: Cell) -> None:
+        self._bar.update(self._task, description=_short(cell))
 
-    def finished(self, record: Record) -> None:
+    def attempted(self, record: Record) -> None:
+        kind = "warm-up" if record.warmup else "run"
+        what = f"{record.adapter} {record.surface} {kind} {record.replicate}"
+        line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {what}{_rest(record)}"
+        self._console.print(line, markup=False, highlight=False)
+
+    def done(self, cell: Cell) -> None:
         self._bar.advance(self._task)
-        self._console.print(_line(record), markup=False, highlight=False)
 
     def end(self) -> None:
         self._bar.stop()
+
+
+def _short(cell: Cell) -> str:
+    """A cell in the words that tell it from its neighbours."""
+    return f"{cell.surface} {cell.fixture} {cell.policy} {'warm-up' if cell.warmup else 'run'} {cell.replicate}"
 
 
 def progress_for(out: TextIO = sys.stderr) -> SweepProgress:

@@ -27,7 +27,7 @@ from docker import DockerClient
 
 from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
-from runner.errors import AgentError, InfraError, RunError
+from runner.errors import AgentError, InfraError, LastingError, RunError
 from runner.evidence.metrics import compute
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.compile import compile_program
@@ -37,8 +37,9 @@ from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
 from runner.records.schema import AgentExit, Finding, Proof, Record, Verdict
-from runner.records.store import AttemptDir
+from runner.records.store import AttemptDir, DiskFull
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
+from runner.sandbox.clock import clock_offset_ns
 from runner.sandbox.container import BASE_ENV, HOME, USER, Container, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
@@ -62,8 +63,6 @@ _BRIDGE_USER = "65534:65534"
 #: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
 _VERIFIER_MEMORY_MB = 2048
 _MB = 10**6
-#: More than this between the guest's clock and ours means two clocks (an engine in a VM): its stamps are then shifted.
-_ONE_CLOCK_NS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,10 @@ class Run:
         self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False))
 
     def execute(self) -> Record:
-        """Run the cell and commit its record; never raises a `RunError`."""
+        """Run the cell and commit its record.
+
+        :raises DiskFull: something of the run could not be written; no other run would fare better.
+        """
         started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         start_ns = time.monotonic_ns()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="verifier") as beside:
@@ -132,7 +134,16 @@ class Run:
                 judging.result()
             finally:
                 self._guarded(lambda: self._remove(verifier))
-        return self._commit(started_at, start_ns, time.monotonic_ns())
+        record = self._commit(started_at, start_ns, time.monotonic_ns())
+        full = next((error for error in self._errors if isinstance(error, DiskFull)), None)
+        if full is not None:
+            raise full
+        return record
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether another attempt would end the same way."""
+        return any(isinstance(error, LastingError) for error in self._errors)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
@@ -140,7 +151,7 @@ class Run:
         except RunError as problem:
             self._errors.append(problem)
         except GuestRefused as problem:
-            self._errors.append(InfraError(f"the guest refused: {problem}"))
+            self._errors.append(_refusal(problem))
         except Exception as problem:  # noqa: BLE001 - one bad run must not take the others with it, nor its own evidence
             self._errors.append(InfraError(f"internal error: {type(problem).__name__}: {problem}"))
 
@@ -190,10 +201,7 @@ class Run:
             lambda body: events.put(GuestEvent(body)),
             name="guest-channel",
         )
-        before = time.monotonic_ns()
-        there = int(self._guest.call("clock", limits.prepare)["t_ns"])
-        offset = there - (before + time.monotonic_ns()) // 2
-        self._offset_ns = offset if abs(offset) > _ONE_CLOCK_NS else 0
+        self._offset_ns = clock_offset_ns(self._guest, limits.prepare)
         prepared = self._guest.call(
             "prepare",
             limits.prepare,
@@ -213,7 +221,7 @@ class Run:
         self._proofs = [Proof.model_validate(proof) for proof in [*prepared["proofs"], *proved["proofs"]]]
         failed = [proof for proof in self._proofs if not proof.ok]
         if failed:
-            raise InfraError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
+            raise LastingError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
         self._guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
 
     @property
@@ -283,11 +291,13 @@ class Run:
     def _collect(self) -> None:
         assert self._guest is not None
         with self._clock.phase("collect"):
-            try:
-                if not self._lost():  # a guest that does not answer is not waited for again
-                    return self._collect_by_guest(self._guest)
-            except (GuestGone, GuestSilent) as problem:
-                self._errors.append(problem)
+            if not self._lost():  # a guest that does not answer is not waited for again
+                try:
+                    self._collect_by_guest(self._guest)
+                except (GuestGone, GuestSilent) as problem:
+                    self._errors.append(problem)
+                else:
+                    return
             self._collect_by_engine()
 
     def _collect_by_guest(self, guest: GuestChannel) -> None:
@@ -430,6 +440,13 @@ class Run:
             disk_exceeded=bool(event.get("disk_exceeded")),
             survivors=list(event.get("survivors", [])),
         )
+
+
+def _refusal(problem: GuestRefused) -> RunError:
+    """Whose fault it is that the guest said no."""
+    if problem.code == "spawn_failed":
+        return AgentError(f"cannot be started: {problem.message}")
+    return LastingError(f"the guest refused: {problem}")
 
 
 def without_git(archive: bytes, folder: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,9 +75,12 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
         _directory(loaded, cells, options, stage) as out,
     ):
         todo = remaining(cells, _finished(out)) if options.resume else list(cells)
-        _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
-        report = build(loaded.sweep.id, out.lock, out.cells, out.records())
-        out.write_json("report.json", report.model_dump(mode="json"))
+        try:
+            _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
+        finally:
+            report = build(loaded.sweep.id, out.lock, out.cells, out.records())
+            with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
+                out.write_json("report.json", report.model_dump(mode="json"))
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
@@ -106,6 +110,9 @@ def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
             yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (mine, theirs) in enumerate(zip(old, new, strict=True)):
+            yield from differences(mine, theirs, f"{at}[{index}]")
     elif old != new:
         yield f"{at}: {_short(old)} -> {_short(new)}"
 
@@ -130,11 +137,13 @@ class _Sweep:
         self._progress = progress
         self._interrupt = interrupt
         self._full: DiskFull | None = None
+        #: Cells that another attempt would not help.
+        self._hopeless: set[str] = set()
         self._attempts = stage.loaded.sweep.infra_attempts
 
     def run(self, cells: Sequence[Cell]) -> None:
         """:raises DiskFull: the sweep stopped because nothing more can be written."""
-        self._interrupt.listeners.append(lambda: self._stage.stop_all(Aborted("interrupted")))
+        self._interrupt.listeners.append(self._stop)
         self._progress.begin(len(cells))
         try:
             for warmup in (True, False):
@@ -147,6 +156,10 @@ class _Sweep:
         if self._full is not None:
             raise self._full
 
+    def _stop(self) -> None:
+        self._progress.note("stopping and cleaning up; once more ends at once and leaves containers to the next sweep")
+        self._stage.stop_all(Aborted("interrupted"))
+
     @property
     def _stopped(self) -> bool:
         return self._interrupt.asked or self._full is not None
@@ -156,11 +169,17 @@ class _Sweep:
         again = Retrying(
             stop=stop_after_attempt(self._attempts),
             wait=wait_random_exponential(multiplier=0.2, max=3),
-            retry=retry_if_result(lambda record: record is not None and record.outcome == "infra"),
+            retry=retry_if_result(self._again),
             retry_error_callback=_last,
             sleep=self._interrupt.sleep,
         )
-        again(self._attempt, cell)
+        if not self._stopped:
+            self._progress.started(cell)
+            again(self._attempt, cell)
+            self._progress.done(cell)
+
+    def _again(self, record: Record | None) -> bool:
+        return record is not None and record.outcome == "infra" and record.cell not in self._hopeless
 
     def _attempt(self, cell: Cell) -> Record | None:
         if self._stopped:
@@ -168,16 +187,17 @@ class _Sweep:
         try:
             run = Run(self._stage.bench, cell, self._out.attempt(cell))
             self._stage.admit(run)
-            self._progress.started(cell.name)
             try:
                 record = run.execute()
             finally:
                 self._stage.dismiss(run)
+            if run.hopeless:
+                self._hopeless.add(cell.name)
         except DiskFull as full:
             self._full = full
             self._stage.stop_all(full)
             return None
-        self._progress.finished(record)
+        self._progress.attempted(record)
         return record
 
 

@@ -10,6 +10,7 @@ import typer
 from runner.cli.output import out, table
 from runner.cli.state import catalog
 from runner.config.catalog import load_sweep
+from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
 from runner.plan import Cell, plan
 from runner.records.store import SweepDir, default_directory
@@ -23,10 +24,15 @@ def sweep(
         typer.Option("--out", metavar="DIR", help="Where records go; default results/<sweep>-<UTC time>-<random>."),
     ] = None,
     repeat: Annotated[
-        int | None, typer.Option(min=1, help="Replicates of every arm, in place of the config's.")
+        int | None, typer.Option(min=1, max=MAX_REPEAT, help="Replicates of every arm, in place of the config's.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time, in place of the config's.")] = None,
-    only: Annotated[str | None, typer.Option(metavar="GLOB", help="Only cells or arms of that name.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=MAX_JOBS, help="Runs at a time, in place of the config's.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="GLOB", help="Only cells, arms or parts of an arm (cli, claude-*) of that name."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in --out.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
 ) -> int:

@@ -77,9 +77,9 @@ class SideRule(Config):
 class Limits(Config):
     """What one run of this agent may use. Megabytes are 10^6 bytes."""
 
-    memory_mb: int = Field(default=2048, gt=0)
+    memory_mb: int = Field(default=2048, ge=64)
     cpus: float = Field(default=2.0, gt=0)
-    pids: int = Field(default=512, gt=0)
+    pids: int = Field(default=512, ge=32)
     #: Bytes the run may write to its own file systems.
     disk_mb: int = Field(default=1024, gt=0)
 

@@ -164,7 +164,7 @@ class Catalog:
         expected = shelf.file(self.root, value.id)
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
-        if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities:
+        if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
             if value.acp is None and value.cli is None:

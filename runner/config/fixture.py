@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from runner.config.base import Config, Id
 
 Sha1 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+
+
+def _inside(path: str) -> str:
+    if path.startswith(("/", ":")) or ".." in path.split("/"):
+        raise ValueError("a path inside the fixture: relative, without '..'")
+    return path
+
+
+#: A git pathspec of a file or folder inside the fixture.
+Pathspec = Annotated[str, StringConstraints(min_length=1), AfterValidator(_inside)]
 
 
 class Verify(Config):
@@ -19,9 +29,9 @@ class Verify(Config):
     #: How its output is read: TAP summary lines `# tests`, `# pass`, `# fail` of node's runner, or only the exit code.
     parser: Literal["node-test", "exit-code"]
     #: Tests that must pass (node-test).
-    tests: int | None = None
+    tests: int | None = Field(default=None, gt=0)
     #: Globs (git pathspecs) the agent must not have changed; a change there fails the task and is not taken over.
-    protected: list[str] = []
+    protected: list[Pathspec] = []
     timeout_s: float = Field(default=60.0, gt=0)
 
 

@@ -8,12 +8,9 @@ from runner.config.base import Config, Id
 from runner.config.knobs import Knobs
 from runner.config.policy import Policy
 
-
-class Expect(Config):
-    """What the matching cells should end as; the first match wins. Globs over arm names."""
-
-    arm: str = "*"
-    outcome: str
+#: Bounds against slips of the keyboard, far above what a machine runs in a week.
+MAX_REPEAT = 10_000
+MAX_JOBS = 64
 
 
 class Matrix(Config):
@@ -30,7 +27,7 @@ class Matrix(Config):
     #: What its cells should end as.
     expect: str = "passed"
     #: Replicates of its arms, where they differ from the sweep's.
-    repeat: int | None = Field(default=None, gt=0)
+    repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
 
 
 class Sweep(Config):
@@ -39,12 +36,12 @@ class Sweep(Config):
     id: Id
     title: str = ""
     arms: list[Matrix] = Field(min_length=1)
-    repeat: int = Field(default=3, gt=0)
+    repeat: int = Field(default=3, gt=0, le=MAX_REPEAT)
     #: Order: each block holds every arm once, shuffled by this seed.
     seed: int = 20260802
     #: Warm-up runs per image, recorded, outside the statistics.
     warmup: int = Field(default=1, ge=0)
-    jobs: int = Field(default=1, gt=0)
+    jobs: int = Field(default=1, gt=0, le=MAX_JOBS)
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()

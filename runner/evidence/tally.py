@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import Message, Party, Update, as_text, updates
+from runner.evidence.messages import Message, Party, Update, as_text, exchanges, updates
 
 #: Updates that arrive in pieces; pieces of one message are one.
 _CHUNKS = frozenset({"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"})
@@ -33,7 +33,7 @@ class Tally:
     #: transport's, and an agent may race with itself over the details of a call (seen: the same call is refined once or
     #: twice before its ask, depending on which of two paths announces it).
     chunks: dict[str, int]
-    #: Parts of a turn that came after the prompt's response.
+    #: Updates after the last prompt's response: information. Whether they still come depends on how soon we hang up.
     late_updates: int
 
     @property
@@ -47,13 +47,21 @@ def tally(messages: Sequence[Message]) -> Tally:
     for message in messages:
         counted[message.sender][_label(message)] += 1
     news = updates(messages)
+    until = _last_answer(messages)
+    in_time = [update for update in news if until is None or update.message.seq < until]
     return Tally(
         client=dict(counted["client"]),
         agent=dict(counted["agent"]),
-        updates=dict(_coalesced(news, _prompts(messages))),
-        chunks=dict(Counter(update.kind for update in news if update.kind in _PIECES)),
-        late_updates=len(late_updates(messages)),
+        updates=dict(_coalesced(in_time, _prompts(messages))),
+        chunks=dict(Counter(update.kind for update in in_time if update.kind in _PIECES)),
+        late_updates=len(news) - len(in_time),
     )
+
+
+def _last_answer(messages: Sequence[Message]) -> int | None:
+    """Seq of the last response to a prompt, None where one is still open at the end."""
+    answers = [exchange.response for exchange in exchanges(messages, "client", "session/prompt")]
+    return answers[-1].seq if answers and answers[-1] is not None else None
 
 
 def late_updates(messages: Sequence[Message]) -> list[Update]:

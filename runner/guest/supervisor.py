@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, proofs, system, verify
+from . import collect, files, fixture, procs, proofs, system, verify
 from .agent import Agent, Streams
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
@@ -65,7 +65,7 @@ class Guest:
         dispatcher.run()
 
     def clock(self, request: Request) -> dict[str, Any]:
-        return {"t_ns": time.monotonic_ns()}
+        return {"t_ns": time.monotonic_ns(), "boot": procs.read("/proc/sys/kernel/random/boot_id").strip() or None}
 
     def prepare(self, request: Request) -> dict[str, Any]:
         self._before_go("prepare")

@@ -13,7 +13,7 @@ import requests
 from docker import DockerClient
 from docker.types import LogConfig, Mount, Ulimit
 
-from runner.errors import InfraError
+from runner.errors import InfraError, LastingError
 from runner.sandbox.engine import retrying
 from runner.sandbox.stream import AttachedStream
 
@@ -56,7 +56,10 @@ def engine_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as problem:
-        raise InfraError(f"{doing}: {problem.explanation or problem}") from problem
+        # 404 and 409 come of races; any other 4xx says that the request itself is wrong.
+        lasting = problem.is_client_error() and problem.status_code not in (404, 409)
+        kind = LastingError if lasting else InfraError
+        raise kind(f"{doing}: {problem.explanation or problem}") from problem
     except (docker.errors.DockerException, requests.RequestException, OSError) as problem:
         raise InfraError(f"{doing}: {problem}") from problem
 

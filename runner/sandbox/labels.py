@@ -29,11 +29,12 @@ def _start_time(pid: int) -> str | None:
     return stat.rpartition(")")[2].split()[19]
 
 
-def _boot_id() -> str:
+def boot_id() -> str | None:
+    """This kernel's boot id (random(4)); None where it cannot be read (another operating system)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        return "unknown"
+        return None
 
 
 def _pid_namespace() -> str:
@@ -55,7 +56,7 @@ class Owner:
     @classmethod
     def me(cls) -> Owner:
         pid = os.getpid()
-        return cls(_boot_id(), _pid_namespace(), pid, _start_time(pid) or "unknown")
+        return cls(boot_id() or "unknown", _pid_namespace(), pid, _start_time(pid) or "unknown")
 
     def __str__(self) -> str:
         return f"{self.boot}|{self.namespace}|{self.pid}|{self.started}"

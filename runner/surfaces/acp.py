@@ -19,7 +19,7 @@ from runner.acp.events import (
 from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
-from runner.errors import AgentError, PhaseTimeout
+from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
 from runner.records.schema import Finding, Turn
 from runner.surfaces.callbacks import Answer, Callbacks
 from runner.surfaces.driver import Driver, Scene
@@ -35,7 +35,7 @@ class AcpDriver(Driver):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self.client = Client(scene.surface.client_capabilities)
+        self.client = Client(scene.surface.client_capabilities.as_json())
         self.callbacks = Callbacks(scene.guest, self.when_done, scene.policy, scene.cwd, scene.roots)
         self._session: SessionCreated | None = None
         self._turn_over = False
@@ -156,9 +156,9 @@ class AcpDriver(Driver):
             self._configured += 1
         elif event.method == "session/prompt":
             self._turn_over = True
-            raise AgentError(words)
+            raise AgentGaveUp(words)
         elif event.method == "session/new":
-            raise AgentError(words)
+            raise AgentGaveUp(words)
 
     def _end_turn(self, event: PromptDone) -> None:
         turn = self.played.turns[-1]

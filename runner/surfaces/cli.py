@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from runner.errors import AgentError
+from runner.errors import AgentError, AgentGaveUp
 from runner.records.schema import Turn
 from runner.surfaces.cli_parsers import CliResult
 from runner.surfaces.driver import Driver, Scene, exit_words
@@ -25,8 +25,12 @@ class CliDriver(Driver):
             self.wait("first_update", limits.first_update, lambda: self._spoke or self.played.exit is not None)
             self.wait("turn", limits.turn, lambda: self.played.exit is not None, silence=True)
         event = self.played.exit
-        if event is not None and (event.get("code") != 0 or event.get("oom") or event.get("disk_exceeded")):
+        if event is None:
+            return
+        if event.get("oom") or event.get("disk_exceeded") or event.get("signal"):
             raise AgentError(f"ended with {exit_words(event)}")
+        if event.get("code") != 0:
+            raise AgentGaveUp(f"ended with {exit_words(event)}")
 
     def on_frame(self, frame: Frame) -> None:
         self._spoke = True

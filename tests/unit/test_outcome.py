@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from runner.config.outcome import PRECEDENCE
-from runner.errors import AgentError, InfraError, PhaseTimeout, ProtocolViolation, RunError
+from runner.errors import AgentError, AgentGaveUp, InfraError, PhaseTimeout, ProtocolViolation, RunError
 from runner.outcome import Aborted, decide
 from runner.records.schema import Verdict
 
@@ -45,6 +45,13 @@ def test_a_run_that_nobody_judged_is_never_a_pass() -> None:
 def test_the_worse_error_wins_whatever_came_first(first: str, second: str) -> None:
     for errors in ([ERRORS[first], ERRORS[second]], [ERRORS[second], ERRORS[first]]):
         assert decide(errors, ["a script problem"], FAIL).word == first
+
+
+def test_a_miss_explains_why_an_agent_gave_up_but_not_why_it_crashed() -> None:
+    gave_up, crashed = AgentGaveUp("error -32603"), AgentError("signal 11")
+    assert decide([gave_up], ["step 0: no tool fits"], FAIL).word == "model-script"
+    assert decide([gave_up], [], FAIL).word == "agent-error"
+    assert decide([gave_up, crashed], ["step 0: no tool fits"], FAIL).word == "agent-error"
 
 
 def test_the_order_is_closed() -> None:

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from runner.config.loader import ConfigErrors, load
-from runner.config.surface import Surface
+from runner.config.surface import ClientCapabilities, Surface
 
 
 def test_model_places_and_bytes(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes(b"# a surface\nid: acp\ntransport: acp\nclient_capabilities:\n  terminal: true\n")
     loaded = load(path, Surface)
-    assert loaded.value == Surface(id="acp", transport="acp", client_capabilities={"terminal": True})
+    expected = ClientCapabilities(terminal=True)
+    assert loaded.value == Surface(id="acp", transport="acp", client_capabilities=expected)
     assert loaded.source.raw == path.read_bytes()
     assert loaded.at("client_capabilities") == (loaded.path, 4)
     assert loaded.at("client_capabilities", "terminal") == (loaded.path, 5)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from runner.config.catalog import Catalog, load_sweep
+from runner.config.loader import load
+from runner.config.surface import Surface
+from runner.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +36,7 @@ def test_adapters_and_scripts_load() -> None:
 )
 def test_surfaces_differ_in_capabilities_alone(name: str, read: bool, write: bool, terminal: bool) -> None:
     surface = Catalog(ROOT).surface(name)
-    capabilities = dict(surface.client_capabilities)
+    capabilities = surface.client_capabilities.as_json()
     meta = capabilities.pop("_meta", None)
     assert capabilities == {"fs": {"readTextFile": read, "writeTextFile": write}, "terminal": terminal}
     assert meta == ({"terminal_output": True} if name == "acp-terminal-meta" else None)
@@ -45,3 +48,18 @@ def test_three_surfaces() -> None:
     assert list(loaded.surfaces) == ["acp", "acp-nocaps", "cli"]
     assert loaded.sweep.repeat == 3
     assert list(loaded.policies) == ["allow_once"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "words"),
+    [
+        ("{fs: {readTextFiles: true}}", "readTextFile"),
+        ("{fs: {readTextFile: yes please}}", "readTextFile"),
+        ("{terminals: true}", "terminal"),
+    ],
+)
+def test_a_capability_that_the_protocol_lacks_is_refused(tmp_path: Path, capabilities: str, words: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"id: s\ntransport: acp\nclient_capabilities: {capabilities}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=words):
+        load(path, Surface)

@@ -185,12 +185,12 @@ def test_no_race_over_a_folder_leads_outside(roots: Roots, place: Path) -> None:
     (place / "root/real").mkdir()
     (place / "root/real/secret").write_text("inside")
     with swapping(place / "root", "real", str(place), "..", "real"):
-        assert read_often(roots, place / "root/swap/secret") == {"inside", "refused"}
+        assert read_often(roots, place / "root/swap/secret") <= {"inside", "refused"}
 
 
 def test_no_race_over_a_file_leads_outside(roots: Roots, place: Path) -> None:
     with swapping(place / "root", "a file", str(place / "secret"), "a file", "../secret"):
-        assert read_often(roots, place / "root/swap") == {"inside", "refused"}
+        assert read_often(roots, place / "root/swap") <= {"inside", "refused"}
 
 
 def test_no_descriptor_is_left(roots: Roots, place: Path) -> None:

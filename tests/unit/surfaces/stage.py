@@ -15,7 +15,7 @@ from typing import Any
 from runner.config.adapter import Adapter, Launch, Package, Program, Session, ToolCall
 from runner.config.knobs import Deadlines
 from runner.config.policy import BUILTIN, Policy
-from runner.config.surface import Surface
+from runner.config.surface import ClientCapabilities, Surface
 from runner.phases import PhaseClock
 from runner.sandbox.channel import GuestChannel
 from runner.sandbox.stream import AttachedStream
@@ -157,7 +157,9 @@ class Stage:
             deadlines=deadlines,
             adapter=ADAPTER,
             launch=LAUNCH,
-            surface=Surface(id="s", transport=transport, client_capabilities=capabilities or {}),
+            surface=Surface(
+                id="s", transport=transport, client_capabilities=ClientCapabilities.model_validate(capabilities or {})
+            ),
             session=session or Session(),
             policy=policy,
             prompt="do it",

@@ -136,25 +136,17 @@ PYTHON
   done
 }
 
-build_images() { "$VENV/bin/acpbench" images build --sweep "$SWEEP" >>"$LOG"; }
-
 main() {
-  mkdir -p .cache
-  : >"$LOG"
+  if ! mkdir -p .cache 2>/dev/null || ! : 2>/dev/null >"$LOG"; then
+    fail 1 "this folder cannot be written by you ($(id -un)); clone it to one of your own"
+  fi
   make_venv
   if root_on_debian && ! command -v mmdebstrap >/dev/null; then
     apt_install mmdebstrap debian-archive-keyring
   fi
-  # The first try also tells whether an engine answers: where nothing is missing, this is all that is done.
-  local code=0
-  build_images 2>"$LOG.first" || code=$?
-  if ((code == 69)); then
-    start_engine
-    build_images
-  else
-    cat "$LOG.first" >&2
-    return "$code"
-  fi
+  engine_answers || start_engine
+  # What it builds it says on standard error, line by line; its table is for the log.
+  "$VENV/bin/acpbench" images build --sweep "$SWEEP" >>"$LOG"
 }
 
 main "$@"

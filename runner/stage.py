@@ -176,7 +176,7 @@ class Stage:
     def _gateway_died(self, why: str) -> None:
         with self._lock:
             for run in self._running:
-                run.inbox.put(Stop(InfraError(f"model gateway: {why}")))
+                run.inbox.put(Stop(InfraError(why)))
 
     def lock(self, jobs: int) -> dict[str, Any]:
         """lock.json of this sweep, run `jobs` runs at a time."""

@@ -13,7 +13,8 @@ from typing import Any
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from runner.config.catalog import LoadedSweep
-from runner.errors import Interrupted, UsageError
+from runner.config.source import shown
+from runner.errors import ConfigError, Interrupted, UsageError
 from runner.interrupt import Interrupt, interruptible
 from runner.outcome import Aborted
 from runner.plan import Cell, remaining
@@ -24,6 +25,7 @@ from runner.report.build import build
 from runner.report.model import Report
 from runner.run import Run
 from runner.sandbox.engine import connect
+from runner.sandbox.fixture import fixture_tree
 from runner.sandbox.images import Images
 from runner.sandbox.reaper import reap
 from runner.stage import Stage, pin
@@ -57,12 +59,14 @@ class SweepResult:
 def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, progress: SweepProgress) -> SweepResult:
     """Run `cells` in order and write everything under `options.out`.
 
+    :raises ConfigError: a fixture's folder is not what its file pins.
     :raises EngineUnavailable: no engine.
     :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
     :raises UsageError: `out` is in use, or `resume` finds another plan or other pins there.
     :raises InfraError: the disk is full; what was written before is whole.
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
+    _demand_fixtures(loaded)
     _demand_room(options.out)
     client = connect()
     for name in reap(client).failed:
@@ -84,6 +88,16 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
+
+
+def _demand_fixtures(loaded: LoadedSweep) -> None:
+    """What stands in a fixture's folder must be what its file pins; the guest proves it again in every run."""
+    for name, fixture in loaded.fixtures.items():
+        folder = loaded.fixture_folder(name)
+        found = fixture_tree(folder)
+        if found != fixture.tree:
+            problem = f"tree {fixture.tree} is pinned, but {shown(folder)} holds {found}; undo the change or pin it"
+            raise ConfigError(shown(folder.parent / "fixture.yaml"), None, problem)
 
 
 def _demand_room(out: Path) -> None:

@@ -5,9 +5,11 @@ Times are CLOCK_MONOTONIC nanoseconds, durations milliseconds.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from runner.config.outcome import outcome_names
 
 SCHEMA_VERSION = 1
 
@@ -22,6 +24,16 @@ class Schema(BaseModel):
     """Root of all record models: unknown keys are errors, so that a reader never overlooks what a writer meant."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def _closed(outcome: str) -> str:
+    if outcome not in outcome_names():
+        raise ValueError(f"no such outcome: {outcome}")
+    return outcome
+
+
+#: One of the closed set (`runner.config.outcome`).
+Outcome = Annotated[str, AfterValidator(_closed)]
 
 
 class Finding(Schema):
@@ -121,7 +133,7 @@ class Record(Schema):
     model: str
     reset: str
     expect: str
-    outcome: str
+    outcome: Outcome
     #: One line: what made it end so.
     reason: str = ""
     started_at: str

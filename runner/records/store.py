@@ -34,6 +34,8 @@ from runner.records.schema import SCHEMA_VERSION, Record
 _OWNER = ".owner"
 _RECORD = "record.json"
 _PLAN = "plan.jsonl"
+#: NAME_MAX of Linux file systems, bytes.
+_NAME_MAX = 255
 
 
 class DiskFull(InfraError):
@@ -99,6 +101,8 @@ class SweepDir:
         Raises UsageError if there is something in it, if another process writes it, or if it cannot be made;
         InfraError where the disk refuses.
         """
+        if len(os.fsencode(path.name)) > _NAME_MAX:
+            raise UsageError(f"{path.name[:40]}...: a name of more than {_NAME_MAX} bytes")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -132,7 +136,10 @@ class SweepDir:
             problem = "is a file, not a folder" if path.exists() else "no such folder" + _near(path)
             raise UsageError(f"{path}: {problem}")
         data = _read(path / _PLAN, missing=f"{path}: not a sweep's folder: it has no {_PLAN}")
-        return cls(path, plan.load(data, path / _PLAN))
+        cells = plan.load(data, path / _PLAN)
+        if not cells:
+            raise UsageError(f"{path / _PLAN}: holds no cell; a sweep has at least one")
+        return cls(path, cells)
 
     @property
     def sweep_yaml(self) -> bytes:

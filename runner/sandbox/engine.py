@@ -111,11 +111,15 @@ def connect(environ: Mapping[str, str] | None = None, home: Path | None = None) 
     Raises EngineUnavailable with one line that says what to do.
     """
     environ = os.environ if environ is None else environ
-    home = Path.home() if home is None else home
+    home = _home() if home is None else home
     problems: list[str] = []
-    for endpoint in endpoints(environ, home):
+    try:
+        places = list(endpoints(environ, home))
+    except DockerException as error:  # settings of TLS that do not fit together
+        raise EngineUnavailable(f"no container engine: DOCKER_HOST's settings are wrong: {error}") from None
+    for endpoint in places:
         path = endpoint.url.removeprefix("unix://")
-        if endpoint.url.startswith("unix://") and not Path(path).exists():
+        if endpoint.url.startswith("unix://") and not _is_there(path):
             if endpoint.chosen:
                 problems.append(f"{endpoint.source} names {path}, which is not there")
             continue
@@ -129,6 +133,21 @@ def connect(environ: Mapping[str, str] | None = None, home: Path | None = None) 
     raise EngineUnavailable(
         f"no container engine: {what}; start Docker or Podman's socket, or run `make setup` as root on Debian"
     )
+
+
+def _is_there(path: str) -> bool:
+    """A place that we may not even look into (another user's home) is none of ours."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and a user that the system does not know
+        return Path("/nonexistent")
 
 
 def _no_right(path: str) -> str:

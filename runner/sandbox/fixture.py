@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
 from runner.errors import UsageError
+from runner.guest import gitobj
+
+
+def fixture_tree(folder: Path) -> str:
+    """The name git gives the tree that `fixture_tar` packs (40 hex digits).
+
+    :raises UsageError: something there is neither a file, a folder nor a symbolic link.
+    """
+    manifest: dict[str, gitobj.Entry] = {}
+    with tarfile.open(fileobj=io.BytesIO(fixture_tar(folder))) as tar:
+        for member in tar:
+            if member.issym():
+                manifest[member.name] = gitobj.Entry(gitobj.SYMLINK, gitobj.blob_name(os.fsencode(member.linkname)))
+            elif member.isreg():
+                mode = gitobj.EXECUTABLE if member.mode & 0o100 else gitobj.FILE
+                content = tar.extractfile(member)
+                assert content is not None
+                manifest[member.name] = gitobj.Entry(mode, gitobj.blob_name(content.read()))
+    return gitobj.build_trees(manifest)
 
 
 def fixture_tar(folder: Path) -> bytes:

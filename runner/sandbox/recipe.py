@@ -92,7 +92,7 @@ def pick(recipes: Mapping[str, Recipe], name: str) -> Recipe:
 
 def dockerfile(recipe: Recipe, recipes: Mapping[str, Recipe]) -> str:
     """The recipe's Dockerfile with every `acpbench/<name>` replaced by the exact tag that stands for it now."""
-    text = (recipe.folder / "Dockerfile").read_text("utf-8")
+    text = _text(recipe.folder / "Dockerfile")
     return _FROM.sub(lambda match: match[1] + recipes[match[2]].reference, text)
 
 
@@ -106,7 +106,7 @@ def _load(name: str, folders: Mapping[str, Path], recipes: dict[str, Recipe], pa
     if spec.debootstrap is None:
         if not source.exists():
             raise ConfigError(folder / "image.yaml", 1, f"neither a debootstrap section nor {source.name} beside it")
-        text = source.read_text("utf-8")
+        text = _text(source)
         found = [(text.count("\n", 0, match.start()) + 1, match[2]) for match in _FROM.finditer(text)]
     for line, parent in found:
         if parent not in folders:
@@ -125,9 +125,16 @@ def _load(name: str, folders: Mapping[str, Path], recipes: dict[str, Recipe], pa
     return recipes[name]
 
 
+def _text(source: Path) -> str:
+    try:
+        return source.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(source, None, "is not UTF-8") from None
+
+
 def _last_from(source: Path) -> str | None:
     """Our image under the last stage; None where that is another one or `scratch`."""
-    last = [line for line in source.read_text("utf-8").splitlines() if line.startswith("FROM")][-1:]
+    last = [line for line in _text(source).splitlines() if line.startswith("FROM")][-1:]
     match = _FROM.match(last[0]) if last else None
     return match[2] if match else None
 

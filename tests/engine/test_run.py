@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.lab import Lab, attempt, repaired, stderr
+from runner.errors import ConfigError
+from tests.engine.lab import REPOSITORY, Lab, attempt, repaired, stderr
 
 pytestmark = pytest.mark.engine
 
@@ -172,19 +175,13 @@ def test_a_forged_result_is_no_pass(lab: Lab, name: str, acts: list[Any], words:
     assert words in record.reason
 
 
-def test_a_fixture_that_is_not_its_pin_is_refused_before_the_start(lab: Lab) -> None:
-    import shutil
-
-    from tests.engine.lab import REPOSITORY
-
+def test_a_fixture_that_is_not_its_pin_is_refused_before_anything_starts(lab: Lab, tmp_path: Path) -> None:
     (lab.root / "fixtures").unlink()
     shutil.copytree(REPOSITORY / "fixtures", lab.root / "fixtures")
     (lab.root / "fixtures/semver/tree/src/semver.js").write_text("// other\n", encoding="utf-8")
-    result, (record,) = lab.sweep(lab.puppet("pinned", [MODEL]), infra_attempts=1)
-    assert record.outcome == "infra"
-    assert "tree" in record.reason
-    assert record.agent is None
-    assert result.exit_code == 1
+    with pytest.raises(ConfigError, match="is pinned, but"):
+        lab.sweep(lab.puppet("pinned", [MODEL]), out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_hosts_environment_stays_outside(

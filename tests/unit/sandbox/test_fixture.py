@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from runner.errors import UsageError
-from runner.sandbox.fixture import fixture_tar
+from runner.sandbox.fixture import fixture_tar, fixture_tree
 
 
 def make(folder: Path, order: list[str]) -> Path:
@@ -45,3 +46,13 @@ def test_other_kinds_of_file_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe"):
         fixture_tar(tmp_path)
+
+
+def test_the_tree_is_the_one_that_git_names(tmp_path: Path) -> None:
+    folder = make(tmp_path / "one", ["a.txt", "b/c.txt", "b.txt"])
+    (folder / "a.txt").chmod(0o755)
+    before = fixture_tree(folder)
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    named = subprocess.run(["git", "write-tree"], cwd=folder, check=True, capture_output=True, text=True)
+    assert before == named.stdout.strip()

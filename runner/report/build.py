@@ -72,6 +72,7 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
         model=head.model,
         reset=head.reset,
         expect=head.expect,
+        twin=head.twin,
         n=len(measured),
         outcomes=dict(sorted(Counter(outcomes.values()).items())),
         unexpected=sum(outcomes[cell.name] != cell.expect for cell in planned),

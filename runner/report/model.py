@@ -55,6 +55,8 @@ class Arm(Part):
     model: str
     reset: str
     expect: str
+    #: Of an arm that repeats another one (A/A).
+    twin: bool = False
     n: int
     outcomes: dict[str, int]
     #: Cells that did not end as expected, missing ones included.

@@ -378,15 +378,18 @@ def _verdict(pair: Pair, metric: str, kind: Literal["exact", "sampled"], word: W
 
 
 def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) -> Iterator[Warning]:
+    said: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        names = f"{pair.base.name} and {pair.new.name}"
         likeness = pair.likeness
         if likeness.refused:
-            yield Warning(id="unlike", message=f"{names} may not be compared: {'; '.join(likeness.refused)}")
+            said.setdefault(("unlike", f"not comparable: {'; '.join(likeness.refused)}"), []).append(pair)
         elif likeness.untimed:
-            yield Warning(id="unlike", message=f"times of {names} are not compared: {'; '.join(likeness.untimed)}")
+            said.setdefault(("unlike", f"times are not compared: {'; '.join(likeness.untimed)}"), []).append(pair)
         for note in likeness.noted:
-            yield Warning(id="noted", message=f"{names}: {note}")
+            said.setdefault(("noted", note), []).append(pair)
+    for (name, message), those in said.items():
+        whose = "" if len(those) == len(pairs) else ", ".join(pair.new.name for pair in those) + ": "
+        yield Warning(id=name, message=whose + message)
     for arm in _arms(pairs):
         if arm.unexpected:
             ended = ", ".join(f"{count} {outcome}" for outcome, count in arm.outcomes.items())

@@ -10,6 +10,7 @@ from runner.evidence import cost, metrics
 from runner.outcome import MISSING
 from runner.plan import Cell
 from runner.records.schema import Record
+from runner.records.store import SweepDir
 from runner.report.model import Arm, Exact, Report, Warning
 from runner.report.samples import MIN_RUNS, summary
 
@@ -40,6 +41,12 @@ def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: I
         lock=dict(lock),
         arms=[_arm(arms[name], attempts, lock) for name in order],
     )
+
+
+def of_directory(sweep: SweepDir) -> Report:
+    """The report of a sweep's directory. Raises UsageError for what cannot be read, naming the file."""
+    lock = sweep.lock
+    return build(str(lock.get("sweep", sweep.path.name)), lock, sweep.cells, sweep.records())
 
 
 def _order(cells: Sequence[Cell]) -> list[str]:

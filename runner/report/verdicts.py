@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tabulate import tabulate
@@ -13,7 +12,8 @@ from runner.report.sheets import NONE
 from runner.report.text import escaped, printable, wrapped
 
 WIDTH = 120
-_HEADERS = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
+HEADERS = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
+_ALIGN = ["left", "left", *["right"] * (len(HEADERS) - 2)]
 #: Longest text of a value in a table.
 _LONG = 24
 
@@ -21,10 +21,9 @@ _LONG = 24
 def render(found: Compared, width: int = WIDTH) -> str:
     """Plain text for a terminal: one table a pair of arms, then the notes; ends with a line feed."""
     parts = [printable(headline(found))]
-    for base, new in _pairs(found):
-        rows = _rows(found, base, new)
-        table = tabulate(rows, headers=_HEADERS, tablefmt="simple", disable_numparse=True, colalign=_align(rows))
-        parts.append(f"base {base}\nnew  {new}\n\n{printable(table)}" if rows else f"base {base}\nnew  {new}")
+    for base, new, rows in tables(found):
+        table = tabulate(rows, headers=HEADERS, tablefmt="simple", disable_numparse=True, colalign=_ALIGN)
+        parts.append(f"base {base}\nnew  {new}\n\n{printable(table)}")
     parts.append("\n".join(wrapped(note, width) for note in notes(found)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -32,13 +31,10 @@ def render(found: Compared, width: int = WIDTH) -> str:
 def markdown(found: Compared) -> str:
     """The same for a job's page; ends with a line feed."""
     parts = [f"## {escaped(headline(found))}"]
-    for base, new in _pairs(found):
-        rows = [[escaped(text) for text in row] for row in _rows(found, base, new)]
+    for base, new, plain in tables(found):
+        rows = [[escaped(text) for text in row] for row in plain]
         parts.append(f"**base** {escaped(base)}<br>**new** {escaped(new)}")
-        if rows:
-            parts.append(
-                tabulate(rows, headers=_HEADERS, tablefmt="pipe", disable_numparse=True, colalign=_align(rows))
-            )
+        parts.append(tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True, colalign=_ALIGN))
     parts.append("\n".join(f"- {escaped(note)}" for note in notes(found)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -69,7 +65,9 @@ def notes(found: Compared) -> list[str]:
     equal = [verdict for verdict in found.verdicts if verdict.verdict == "same-exact"]
     exact = [verdict for verdict in found.verdicts if verdict.kind == "exact"]
     if exact:
-        said.insert(0, f"{len(equal)} of {len(exact)} exact metrics are the same, by value; they are not listed.")
+        count = len({(verdict.base_arm, verdict.arm) for verdict in found.verdicts})
+        over = f" over {count} pairs of arms" if count > 1 else ""
+        said.insert(0, f"{len(equal)} of {len(exact)} exact metrics{over} are the same, by value; they are not listed.")
     tested = [verdict for verdict in found.verdicts if verdict.p_adjusted is not None]
     if tested:
         gate = found.gate
@@ -100,8 +98,11 @@ def value_text(value: Any, digits: int = 0) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _pairs(found: Compared) -> Iterable[tuple[str, str]]:
-    return dict.fromkeys((verdict.base_arm, verdict.arm) for verdict in found.verdicts)
+def tables(found: Compared) -> list[tuple[str, str, list[list[str]]]]:
+    """(base arm, new arm, rows under HEADERS) of every pair of which there is something to say."""
+    pairs = dict.fromkeys((verdict.base_arm, verdict.arm) for verdict in found.verdicts)
+    shown = ((base, new, _rows(found, base, new)) for base, new in pairs)
+    return [(base, new, rows) for base, new, rows in shown if rows]
 
 
 def _rows(found: Compared, base: str, new: str) -> list[list[str]]:
@@ -135,7 +136,3 @@ def _digits(verdict: Verdict) -> int:
     if verdict.kind == "exact" or not isinstance(verdict.base, float):
         return 0
     return 0 if abs(verdict.base) >= 50 else 1 if abs(verdict.base) >= 5 else 2
-
-
-def _align(rows: Sequence[Sequence[str]]) -> list[str] | None:
-    return ["left", "left", *["right"] * (len(_HEADERS) - 2)] if rows else None

@@ -387,8 +387,8 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
             said.setdefault(("unlike", f"times are not compared: {'; '.join(likeness.untimed)}"), []).append(pair)
         for note in likeness.noted:
             said.setdefault(("noted", note), []).append(pair)
-    for (name, message), those in said.items():
-        whose = "" if len(those) == len(pairs) else ", ".join(pair.new.name for pair in those) + ": "
+    for (name, message), concerned in said.items():
+        whose = "" if len(concerned) == len(pairs) else ", ".join(pair.new.name for pair in concerned) + ": "
         yield Warning(id=name, message=whose + message)
     for arm in _arms(pairs):
         if arm.unexpected:

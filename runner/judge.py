@@ -69,9 +69,12 @@ def across(
     )
 
 
+def demand_baseline(path: Path, gate: Gate) -> Report:
+    """The report in a baseline. Raises UsageError for what is none, and for one older than the gate takes."""
+    found = baseline.load(path)
+    baseline.demand_fresh(found, gate.baseline_days, datetime.now(UTC))
+    return found.report
+
+
 def _report(path: Path, gate: Gate) -> Report:
-    if path.is_file():
-        found = baseline.load(path)
-        baseline.demand_fresh(found, gate.baseline_days, datetime.now(UTC))
-        return found.report
-    return of_directory(SweepDir.read(path))
+    return demand_baseline(path, gate) if path.is_file() else of_directory(SweepDir.read(path))

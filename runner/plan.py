@@ -77,7 +77,9 @@ class _Arm:
         )
 
 
-def plan(loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = None) -> list[Cell]:
+def plan(
+    loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = None, names: Collection[str] | None = None
+) -> list[Cell]:
     """All cells of a sweep in order.
 
     Warm-ups come first: per image `warmup` many, on that image's first arm. Then the blocks: block b holds every arm
@@ -86,10 +88,11 @@ def plan(loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = N
     repeat: replicates of every arm, in place of the configuration's.
     only: a glob over cell and arm names; the order of what stays is that of the whole plan, the warm-ups are those of
     the images that are left.
+    names: of the arms to plan; None: all.
 
     Raises ConfigError for an arm planned twice or a name too long, UsageError where `only` fits nothing.
     """
-    arms = _arms(loaded, repeat)
+    arms = [arm for arm in _arms(loaded, repeat) if names is None or arm.name in names]
     measured: list[Cell] = []
     for block in range(1, max(arm.repeat for arm in arms) + 1):
         due = [arm for arm in arms if arm.repeat >= block]

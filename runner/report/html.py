@@ -36,8 +36,8 @@ svg line { stroke: var(--line); } svg circle { fill: var(--dot); fill-opacity: .
 svg line.median { stroke: var(--dot); stroke-width: 2; }
 .regressed, .changed-exact, .nondeterministic { color: var(--bad); font-weight: 600; } .improved { color: var(--good); }
 """
-#: Of a strip of dots, in pixels.
-_LEFT, _WIDTH, _RIGHT, _ROW = 250, 560, 150, 24
+#: Of a strip of dots, in pixels; the names to its left take what the longest one needs.
+_WIDTH, _RIGHT, _ROW, _LETTER = 560, 160, 24, 7
 
 
 def render(report: Report, compared: Sequence[Compared] = ()) -> str:
@@ -105,22 +105,23 @@ def _strip(name: str, rows: Sequence[tuple[str, Sampled]]) -> str:
     """The scale starts at 0, so that a small difference looks small."""
     top = max(value for _, found in rows for value in found.values) or 1.0
     height = _ROW * (len(rows) + 1)
+    left = 40 + _LETTER * max(len(label) for label, _ in rows)
     marks = [f'<text class="soft" x="0" y="16">{_text(name)}</text>']
     for index, (label, found) in enumerate(rows, start=1):
         y = _ROW * index + _ROW / 2
 
         def x(value: float) -> float:
-            return _LEFT + _WIDTH * value / top
+            return left + _WIDTH * value / top
 
         marks.append(f'<text x="12" y="{y + 4}">{_text(label)}</text>')
-        marks.append(f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y}" y2="{y}"/>')
+        marks.append(f'<line x1="{left}" x2="{left + _WIDTH}" y1="{y}" y2="{y}"/>')
         marks += [f'<circle cx="{x(value):.1f}" cy="{y}" r="4"/>' for value in found.values]
         if found.median is not None:
             at = f"{x(found.median):.1f}"
             marks.append(f'<line class="median" x1="{at}" x2="{at}" y1="{y - 8}" y2="{y + 8}"/>')
         said = _text(sampled_text(found, 0 if top >= 20 else 2))
-        marks.append(f'<text class="soft" x="{_LEFT + _WIDTH + 12}" y="{y + 4}">{said}</text>')
-    size = f'width="{_LEFT + _WIDTH + _RIGHT}" height="{height}"'
+        marks.append(f'<text class="soft" x="{left + _WIDTH + 12}" y="{y + 4}">{said}</text>')
+    size = f'width="{left + _WIDTH + _RIGHT}" height="{height}"'
     return f'<div class="wide"><svg {size} role="img" aria-label="{_text(name)}">{"".join(marks)}</svg></div>'
 
 

@@ -20,7 +20,7 @@ from runner import stats
 from runner.config.gate import Gate, SampledRule
 from runner.evidence import metrics
 from runner.likeness import Likeness
-from runner.report.model import Arm, Part, Sampled, Warning
+from runner.report.model import Arm, Part, Sampled, Warning, same
 
 SCHEMA_VERSION = 1
 
@@ -245,17 +245,13 @@ def _values(arm: Arm, name: str) -> list[Any]:
 def _exact_word(base: Sequence[Any], new: Sequence[Any]) -> Word:
     if not base or not new:
         return "insufficient"
-    if not all(_same(value, side[0]) for side in (base, new) for value in side):
+    if not all(same(value, side[0]) for side in (base, new) for value in side):
         return "nondeterministic"
-    return "same-exact" if _same(base[0], new[0]) else "changed-exact"
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(a == b)
+    return "same-exact" if same(base[0], new[0]) else "changed-exact"
 
 
 def _shown(values: Sequence[Any]) -> Any:
-    return values[0] if values and all(_same(value, values[0]) for value in values) else list(values)
+    return values[0] if values and all(same(value, values[0]) for value in values) else list(values)
 
 
 # sampled

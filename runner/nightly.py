@@ -7,8 +7,9 @@ the first one's directory. What is exact needs no second look: one differing val
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from runner.compare import Compared, compare, confirmed, suspects
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog, LoadedSweep
 from runner.config.gate import Comparison, Gate
-from runner.errors import ConfigError
+from runner.config.nearest import suggest
+from runner.errors import ConfigError, UsageError
 from runner.pairing import pair_within
 from runner.plan import Cell, plan
 from runner.progress import SweepProgress
@@ -76,6 +78,7 @@ def run_and_judge(
     against = None if asked.baseline is None else baseline_path(loaded.root, asked.baseline)
     if against is not None:
         judge.demand_baseline(against, gate)
+    _demand_arms(asked, cells)
     result = run_sweep(loaded, cells, options, progress)
     found = judge.within(result.report, asked, gate, strict=strict)
     if suspects(found):
@@ -84,6 +87,13 @@ def run_and_judge(
     if against is not None:
         held = judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict)
     return Judged(result, found, held)
+
+
+def _demand_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
+    names = list(dict.fromkeys(cell.arm for cell in cells if not cell.warmup))
+    for side, glob in (("base", asked.base), ("new", asked.new)):
+        if not fnmatch.filter(names, glob):
+            raise UsageError(f"compare.{side} '{glob}' fits no arm{suggest(glob, names)}")
 
 
 def baseline_path(root: Path, name: str) -> Path:
@@ -152,6 +162,6 @@ def summary(judged: Judged) -> str:
     return "\n".join(parts)
 
 
-def annotations(judged: Judged) -> str:
+def workflow_commands(judged: Judged) -> str:
     """GitHub's workflow commands for all that went wrong."""
     return github.of_report(judged.result.report) + "".join(github.of_comparison(found) for found in judged.all)

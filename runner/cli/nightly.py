@@ -41,7 +41,7 @@ def nightly(
     found = catalog(context)
     loaded = load_sweep(config, found)
 
-    from runner.nightly import annotations, leave, run_and_judge, summary
+    from runner.nightly import leave, run_and_judge, summary, workflow_commands
     from runner.progress import progress_for
     from runner.report import verdicts
     from runner.sweep import Options
@@ -56,7 +56,7 @@ def nightly(
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary(judged))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        out(annotations(judged).removesuffix("\n"))
+        out(workflow_commands(judged).removesuffix("\n"))
     out(str(judged.result.directory))
     return judged.exit_code
 

@@ -63,7 +63,7 @@ def notes(found: Compared) -> list[str]:
     """The sentences under the tables, each once."""
     said = [f"{warning.id}: {warning.message}." for warning in found.warnings]
     equal = [verdict for verdict in found.verdicts if verdict.verdict == "same-exact"]
-    exact = [verdict for verdict in found.verdicts if verdict.kind == "exact"]
+    exact = [verdict for verdict in found.verdicts if verdict.kind == "exact" and verdict.verdict != "unlike"]
     if exact:
         count = len({(verdict.base_arm, verdict.arm) for verdict in found.verdicts})
         over = f" over {count} pairs of arms" if count > 1 else ""

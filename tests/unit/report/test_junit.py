@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xmlschema
@@ -50,7 +51,7 @@ def test_a_case_a_cell() -> None:
         ({"outcome": "passed", "expect": "task-failed"}, "failure", "passed", "ended passed, expected task-failed"),
     ],
 )
-def test_what_is_not_as_expected(record: dict[str, str] | None, kind: str, what: str, message: str) -> None:
+def test_what_is_not_as_expected(record: dict[str, Any] | None, kind: str, what: str, message: str) -> None:
     one = cell("acp", 1, expect=(record or {}).get("expect", "passed"))
     latest: dict[str, Record] = {} if record is None else {one.name: run(one, **record)}
     root = parsed(render("a-sweep", cells([one], latest)))

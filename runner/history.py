@@ -7,6 +7,7 @@ a hint for whoever looks, never a gate.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import secrets
@@ -33,6 +34,8 @@ COLUMNS = {
 #: Nights a side that a step needs, and the level at which it is worth a hint.
 STEP_NIGHTS = 4
 STEP_ALPHA = 0.05
+#: Newest nights that are searched: as far back as the exact test reaches at once.
+STEP_WINDOW = 60
 _BARS = "▁▂▃▄▅▆▇█"
 #: Outcomes after which a run says nothing about its agent.
 _UNMEASURED = ("aborted", "infra")
@@ -88,7 +91,8 @@ def append(history: Path, sweep: SweepDir) -> Path | None:
         parquet.write_table(table.sort_by("metric"), aside, compression="zstd", row_group_size=8192)
         aside.replace(target)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()
         raise disk_error(error, target) from error
     return target
 
@@ -127,8 +131,11 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
 def steps(medians: Sequence[float]) -> list[Step]:
     """Where the level of nightly medians changed, by binary segmentation: the place whose two sides the exact rank
     test tells apart best, if it still does so after Bonferroni over all places tried; then the same on either side.
+
+    Only the newest STEP_WINDOW nights are searched.
     """
-    return sorted(_steps(medians, 0), key=lambda step: step.index)
+    start = max(0, len(medians) - STEP_WINDOW)
+    return sorted(_steps(medians[start:], start), key=lambda step: step.index)
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -198,7 +205,8 @@ def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], lates
 def machine_of(lock: Mapping[str, Any]) -> str:
     """A machine in a few words, for a reader: architecture, processors, kernel, engine."""
     engine = lock.get("engine", {})
-    parts = (engine.get("arch"), f"{engine.get('cpus')} cpus", lock.get("kernel"), engine.get("name"))
+    cpus = f"{engine['cpus']} cpus" if engine.get("cpus") else None
+    parts = (engine.get("arch"), cpus, lock.get("kernel"), engine.get("name"))
     return ", ".join(str(part) for part in (*parts, engine.get("version")) if part)
 
 

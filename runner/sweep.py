@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
@@ -19,6 +18,7 @@ from runner.interrupt import Interrupt, interruptible
 from runner.outcome import Aborted
 from runner.plan import Cell, remaining
 from runner.progress import SweepProgress
+from runner.records.lock import differences
 from runner.records.schema import Record
 from runner.records.store import DiskFull, SweepDir
 from runner.report.build import build
@@ -117,23 +117,6 @@ def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, sta
         out.close()
         raise UsageError(f"{options.out}: cannot be resumed, it was made with other pins: {'; '.join(changed[:8])}")
     return out
-
-
-def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
-    """Every place where two JSON values differ, as `path: old -> new`."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new}):
-            yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (mine, theirs) in enumerate(zip(old, new, strict=True)):
-            yield from differences(mine, theirs, f"{at}[{index}]")
-    elif old != new:
-        yield f"{at}: {_short(old)} -> {_short(new)}"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _finished(out: SweepDir) -> set[str]:

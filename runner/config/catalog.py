@@ -18,6 +18,7 @@ import runner
 from runner.config.adapter import Adapter
 from runner.config.base import on_disk
 from runner.config.fixture import Fixture
+from runner.config.gate import Comparison, Gate
 from runner.config.loader import Loaded, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
@@ -40,7 +41,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
 
-M = TypeVar("M", Adapter, Surface, Fixture, Script)
+M = TypeVar("M", Adapter, Surface, Fixture, Script, Gate)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class _Shelf(Generic[M]):
 _ADAPTERS = _Shelf("adapter", Adapter, "configs/adapters")
 _SURFACES = _Shelf("surface", Surface, "configs/surfaces")
 _SCRIPTS = _Shelf("script", Script, "configs/models")
+_GATES = _Shelf("gate", Gate, "configs/gates")
 _FIXTURES = _Shelf("fixture", Fixture, "fixtures", "{name}/fixture.yaml")
 
 
@@ -105,6 +107,10 @@ class Catalog:
     def script(self, name: str, at: At | None = None) -> Script:
         """The scripted model of that id (without `scripted/`). Raises as `adapter`."""
         return self._find(_SCRIPTS, name, at).value
+
+    def gate(self, name: str, at: At | None = None) -> Gate:
+        """The gate of that id. Raises as `adapter`."""
+        return self._find(_GATES, name, at).value
 
     def fixture(self, name: str, at: At | None = None) -> Fixture:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
@@ -240,6 +246,7 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
     resolver = _Resolver(loaded, catalog)
     for index, matrix in enumerate(loaded.value.arms):
         resolver.matrix(index, matrix)
+    resolver.gate(loaded.value.compare)
     raise_all(resolver.errors)
     return LoadedSweep(
         sweep=loaded.value,
@@ -298,6 +305,14 @@ class _Resolver:
             hint = suggest(matrix.expect, outcome_names())
             self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
         self._cross(matrix, here)
+
+    def gate(self, comparison: Comparison | None) -> None:
+        """Look up the gate that a sweep's comparison names; it shapes no run, so it stands in no digest."""
+        if comparison is not None and comparison.gate is not None:
+            try:
+                Catalog(self.catalog.root).gate(comparison.gate, self.loaded.at("compare", "gate"))
+            except ConfigError as error:
+                self.errors.append(error)
 
     def _fault(self, place: Place, problem: str) -> None:
         self.errors.append(self.loaded.error(place, problem))

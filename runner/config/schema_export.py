@@ -7,6 +7,7 @@ from typing import Any
 from runner.config.adapter import Adapter
 from runner.config.base import Config
 from runner.config.fixture import Fixture
+from runner.config.gate import Gate
 from runner.config.nearest import suggest
 from runner.config.policy import Policy
 from runner.config.script import Script
@@ -22,6 +23,7 @@ KINDS: dict[str, type[Config]] = {
     "script": Script,
     "policy": Policy,
     "sweep": Sweep,
+    "gate": Gate,
 }
 
 

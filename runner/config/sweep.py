@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from runner.config.base import Config, Id
+from runner.config.gate import Comparison
 from runner.config.knobs import Knobs
 from runner.config.policy import Policy
 
@@ -28,6 +29,9 @@ class Matrix(Config):
     expect: str = "passed"
     #: Replicates of its arms, where they differ from the sweep's.
     repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
+    #: Every arm a second time, identical but for `--twin` at the end of its name: what a comparison calls different
+    #: then is chance (A/A).
+    twin: bool = False
 
 
 class Sweep(Config):
@@ -45,3 +49,5 @@ class Sweep(Config):
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()
+    #: What `acpbench compare`, `sweep --confirm` and `nightly` hold against what.
+    compare: Comparison | None = None

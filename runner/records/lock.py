@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -88,6 +88,7 @@ def build_lock(
             name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
         },
         "configs": dict(sorted(loaded.digests.items())),
+        "policies": {name: policy.model_dump() for name, policy in sorted(loaded.policies.items())},
         "gateway": _sorted(gateway),
         "guest_sha256": guest_sha256,
         "schemas": _sorted(schemas),
@@ -118,3 +119,20 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
+    """Every place where two JSON values differ, as `path: old -> new`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (mine, theirs) in enumerate(zip(old, new, strict=True)):
+            yield from differences(mine, theirs, f"{at}[{index}]")
+    elif old != new:
+        yield f"{at}: {_short(old)} -> {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

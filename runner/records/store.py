@@ -155,6 +155,10 @@ class SweepDir:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
         return _write(self.path / name, _json(value))
 
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a report beside the sweep's own files."""
+        return _write(self.path / name, text.encode("utf-8", "backslashreplace"))
+
     def attempt(self, cell: Cell) -> AttemptDir:
         """A new folder for the next attempt at a cell. Raises InfraError where the disk refuses."""
         folder = self.path / "runs" / cell.name

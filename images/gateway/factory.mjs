@@ -13,10 +13,13 @@ import { DIALECTS } from "./dialects.mjs";
 const CALL_ID = /p(\d+)s(\d+)x(\d+)$/;
 // Tokens served where no step says how many: side requests and token counts.
 const SIDE_USAGE = { input: 100, output: 10 };
+const NO_MORE_USAGE = { cache_read: 0, cache_write: 0, reasoning: 0 };
 const COUNTED_TOKENS = 1000;
 // Pacing counts characters of a chunk, a latency is given in tokens.
 const CHARACTERS_PER_TOKEN = 4;
 const SHOWN_CHARACTERS = 300;
+// What a list of models holds.
+const MODELS = ["acpbench-scripted"];
 
 const three = (number) => String(number).padStart(3, "0");
 
@@ -68,24 +71,32 @@ function nearestRule(rules, request) {
   return ranked.length > 0 ? `side rule ${ranked[0].name} (differs in: ${ranked[0].failed.join(", ")})` : null;
 }
 
+const isText = (call) => typeof call.arguments === "string";
+
+// A freeform tool takes text, any other one JSON: an adapter may list a way for both.
+const isOffered = (call, view) => view.tools.includes(call.tool) && view.freeform.includes(call.tool) === isText(call);
+
 const miss = (reason, nearest) => ({ type: "miss", kind: "miss", rule: null, step: null, reason, nearest });
 
-function answer(fields, { say, think, calls, usage, finish, messageId }, dialect) {
+function answer(fields, { say, think, calls, usage: given, finish, messageId }, dialect) {
+  const usage = { ...NO_MORE_USAGE, ...given };
+  const { input, output, total = input + output } = dialect.usage(usage);
   const response = {
     id: messageId,
     finishReason: dialect.finish[finish] ?? finish,
     // Every dialect reads its own names; aimock takes what it needs.
     usage: {
-      input_tokens: usage.input,
-      output_tokens: usage.output,
-      prompt_tokens: usage.input,
-      completion_tokens: usage.output,
-      total_tokens: usage.input + usage.output,
-      promptTokenCount: usage.input,
-      candidatesTokenCount: usage.output,
-      totalTokenCount: usage.input + usage.output,
+      input_tokens: input,
+      output_tokens: output,
+      prompt_tokens: input,
+      completion_tokens: output,
+      total_tokens: total,
+      promptTokenCount: input,
+      candidatesTokenCount: output,
+      totalTokenCount: total,
     },
   };
+  if (dialect.created !== undefined) response.created = dialect.created;
   if (think !== null) response.reasoning = think;
   if (say !== null || calls.length === 0) response.content = say ?? "";
   if (calls.length > 0) {
@@ -95,7 +106,7 @@ function answer(fields, { say, think, calls, usage, finish, messageId }, dialect
       arguments: typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments),
     }));
   }
-  return { type: "answer", calls, usage, response, reason: null, nearest: null, ...fields };
+  return { type: "answer", calls, usage, finish, response, reason: null, nearest: null, ...fields };
 }
 
 function sideAnswer(rule, request, dialect) {
@@ -108,7 +119,7 @@ function sideAnswer(rule, request, dialect) {
   const calls =
     rule.call == null
       ? []
-      : [{ id: `${dialect.ids.call}side_${mark}`, tool: rule.call.tool, arguments: rule.call.arguments, meaning: "side" }];
+      : [{ id: `${dialect.ids.call}side_${mark}`, ...rule.call, meaning: "side", freeform: isText(rule.call) }];
   const finish = calls.length > 0 ? "tool_use" : "end_turn";
   const messageId = `${dialect.ids.message}side_${mark}`;
   return answer(fields, { say: rule.say, think: null, calls, usage: SIDE_USAGE, finish, messageId }, dialect);
@@ -129,14 +140,14 @@ function mainAnswer(program, request, dialect) {
   }
   const calls = [];
   for (const [position, call] of step.calls.entries()) {
-    const chosen = call.alternatives.find((alternative) => view.tools.includes(alternative.tool));
+    const chosen = call.alternatives.find((alternative) => isOffered(alternative, view));
     if (chosen === undefined) {
       const wanted = call.alternatives.map((alternative) => alternative.tool);
       const nearest = nearestNames(wanted, view.tools).join(", ");
       return miss(`${describeStep(step)}: the request offers none of ${wanted.join(", ")}`, `offered: ${nearest || "nothing"}`);
     }
     const id = `${dialect.ids.call}p${view.prompts}s${three(index)}x${position}`;
-    calls.push({ id, tool: chosen.tool, arguments: chosen.arguments, meaning: call.meaning });
+    calls.push({ id, tool: chosen.tool, arguments: chosen.arguments, meaning: call.meaning, freeform: isText(chosen) });
   }
   const messageId = `${dialect.ids.message}p${view.prompts}s${three(index)}`;
   return answer({ kind: "main", rule: null, step: index }, { ...step, calls, messageId }, dialect);
@@ -154,10 +165,10 @@ function mainAnswer(program, request, dialect) {
  */
 export function decide(program, request) {
   const dialect = DIALECTS[program.dialect];
-  const generates = request.method === "POST" && dialect.generates(request.path);
+  const generates = request.method === "POST" && dialect.route(request.path) !== null;
   request.view = null;
   if (request.json !== null && typeof request.json === "object" && !Array.isArray(request.json)) {
-    request.view = dialect.read(request.json);
+    request.view = dialect.read(request.json, request.path);
   }
   if (generates && request.view === null) return miss("the request's body is not a JSON object", null);
   if (!request.path.includes("/__")) {
@@ -173,6 +184,8 @@ export function decide(program, request) {
   const plain = (rule, json) => ({ type: "plain", kind: "side", rule, step: null, status: 200, json, usage: null, reason: null, nearest: null });
   if (request.method === "HEAD" && dialect.probes.includes(request.path)) return plain("probe", null);
   if (request.method === "POST" && dialect.counts(request.path)) return plain("count-tokens", dialect.count(COUNTED_TOKENS));
+  const models = request.method === "GET" ? dialect.models(request.path, MODELS) : null;
+  if (models !== null) return plain("models", models);
   return { type: "refused", kind: "refused", rule: null, step: null, reason: `not a path of this model: ${request.method} ${request.path}`, nearest: null };
 }
 

@@ -11,10 +11,10 @@ import { createServer as createAimock } from "@copilotkit/aimock";
 import { DIALECTS } from "./dialects.mjs";
 import { CATCH_ALL, decide, serve } from "./factory.mjs";
 import { safeHeaders } from "./journal.mjs";
+import { outgoing } from "./outgoing.mjs";
 
 const RUN_PATH = /^\/r\/([A-Za-z0-9_-]+)(\/[^?]*)?(?:\?(.*))?$/;
 const BODY_LIMIT = 10 * 1024 * 1024; // aimock cuts the connection above it
-const ERRORS = { 400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large" };
 const SETTLE_MS = 2000;
 
 const now = () => process.hrtime.bigint();
@@ -35,6 +35,8 @@ class Exchange {
     this.body = "";
     this.view = null;
     this.served = null;
+    // Over what aimock writes; null: it goes out as it is.
+    this.rewrite = null;
     this.decision = { kind: "refused", rule: null, step: null, reason: "the request never came to its end", nearest: null };
     this.#capture();
   }
@@ -50,8 +52,9 @@ class Exchange {
     for (const name of ["write", "end"]) {
       const original = response[name].bind(response);
       response[name] = (chunk, encoding, done) => {
-        keep(chunk, encoding);
-        return original(chunk, encoding, done);
+        const sent = this.rewrite !== null && typeof chunk === "string" ? this.rewrite(chunk) : chunk;
+        keep(sent, encoding);
+        return original(sent, encoding, done);
       };
     }
     // aimock says keep-alive on every stream; whether the connection stays is between the client and node.
@@ -193,7 +196,7 @@ export class Tap {
     const { request } = exchange;
     if (exchange.run === null) {
       exchange.decision = { ...exchange.decision, reason: "unknown run" };
-      exchange.reply(404, { error: { type: ERRORS[404], message: "unknown run" } });
+      exchange.reply(404, { error: { type: "not_found_error", message: "unknown run" } });
       return;
     }
     const program = this.programs.get(exchange.run);
@@ -206,17 +209,19 @@ export class Tap {
     exchange.decision = decision;
     exchange.view = asked.view;
     if (decision.type === "miss") this.#miss(exchange, decision);
-    else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(ERRORS[404], decision.reason));
+    else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, decision.reason));
     else if (decision.type === "plain") exchange.reply(decision.status, decision.json);
     else this.#toAimock(exchange, program);
   }
 
   #toAimock(exchange, program) {
+    const dialect = DIALECTS[program.dialect];
     const inner = Readable.from([Buffer.from(exchange.body, "utf8")]);
     inner.method = "POST";
-    inner.url = exchange.path;
+    inner.url = dialect.route(exchange.path);
     inner.headers = { host: "gateway", "content-type": "application/json", "x-request-id": `req_${exchange.decision.response.id}` };
     inner.socket = exchange.request.socket;
+    exchange.rewrite = outgoing(dialect, exchange.decision);
     exchange.served = serve(program, exchange.decision, exchange.view, () => {
       this.aimock.emit("request", inner, exchange.response);
     });
@@ -226,7 +231,7 @@ export class Tap {
     exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest };
     const message = `SCRIPT MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`;
     const dialect = DIALECTS[this.programs.get(exchange.run).dialect];
-    if (!exchange.response.headersSent) exchange.reply(status, dialect.error(ERRORS[status], message));
+    if (!exchange.response.headersSent) exchange.reply(status, dialect.error(status, message));
     else exchange.response.destroy();
     this.onMiss(exchange.run, reason, nearest);
   }

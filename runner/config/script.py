@@ -56,6 +56,17 @@ class Usage(Config):
 
     input: int = Field(default=1000, ge=0)
     output: int = Field(default=50, ge=0)
+    #: On top of `input`, whether the dialect counts them in (OpenAI, Gemini) or apart (Anthropic).
+    cache_read: int = Field(default=0, ge=0)
+    cache_write: int = Field(default=0, ge=0)
+    #: A part of `output`.
+    reasoning: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _reasoning_is_output(self) -> Usage:
+        if self.reasoning > self.output:
+            raise ValueError(f"reasoning ({self.reasoning}) is a part of output ({self.output})")
+        return self
 
 
 class Step(Config):

@@ -8,7 +8,11 @@ Placeholders in a tool map's arguments, beside the meaning's own fields:
 - `{path}` is absolute, `{relative_path}` as the script has it, `{workspace}` the workspace;
 - `{<field>_sh}` is quoted for a POSIX shell;
 - a string that is one placeholder and nothing else takes the field's own type; a null field's key is left out;
-- a plan's `{entries}` are its lines as one text; a list of one element that mentions `{entry}` is repeated for each.
+- a plan's `{entries_text}` (or `{entries}`) is its lines as one text; a list of one element that mentions `{entry}` is
+  repeated for each;
+- an edit's or a write's `{patch}` is the same change as the body of an apply_patch tool (`runner.gateway.patch`).
+
+Arguments that are one text, not a mapping, are for freeform tools; the gateway takes them for those alone.
 """
 
 from __future__ import annotations
@@ -23,9 +27,10 @@ from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Plan, Script, Step
+from runner.config.script import Edit, Plan, Script, Step, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
+from runner.gateway import patch
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 _CALLS = ("read", "run", "edit", "write", "list", "search", "plan", "tool")
@@ -101,7 +106,10 @@ def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
     fields["workspace"] = workspace
     if isinstance(said, Plan):
-        fields |= {"entries": "\n".join(said.entries), _EACH: said.entries}
+        text = "\n".join(said.entries)
+        fields |= {"entries": text, "entries_text": text, _EACH: said.entries}
+    if isinstance(said, Edit | Write):
+        fields["patch"] = _Patch(said)
     quoted = {f"{name}_sh": shlex.quote(value) for name, value in fields.items() if isinstance(value, str)}
     return fields | quoted
 
@@ -136,7 +144,28 @@ def _filled_text(template: str, fields: Mapping[str, Any], context: str) -> Any:
     return _PLACEHOLDER.sub(text, template)
 
 
+class _Patch:
+    """Made when a tool map asks for it: not every edit can be said as a patch."""
+
+    def __init__(self, said: Edit | Write) -> None:
+        self._said = said
+
+    def text(self) -> str:
+        said = self._said
+        return (
+            patch.update(said.path, said.old, said.new)
+            if isinstance(said, Edit)
+            else patch.add(said.path, said.content)
+        )
+
+
 def _value(name: str, fields: Mapping[str, Any], context: str) -> Any:
+    quoted = name.removesuffix("_sh")
+    if isinstance(lazy := fields.get(quoted), _Patch):
+        try:
+            return shlex.quote(lazy.text()) if quoted != name else lazy.text()
+        except ValueError as problem:
+            raise UsageError(f"{context}: {{{name}}}: {problem}") from None
     if name in fields:
         return fields[name]
     raise UsageError(f"{context}: unknown placeholder {{{name}}}{suggest(name, sorted(fields.keys() - {_EACH}))}")

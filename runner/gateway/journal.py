@@ -28,13 +28,21 @@ class ServedCall(Part):
     tool: str
     arguments: dict[str, Any] | str
     meaning: str
+    freeform: bool = False
 
 
 class ServedUsage(Part):
-    """Tokens told to the agent."""
+    """Tokens told to the agent; `reasoning` is a part of `output`, the cached ones come on top of `input`."""
 
     input: int
     output: int
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.output
 
 
 class Message(Part):

@@ -411,7 +411,7 @@ def test_control_routes_foreign_paths_and_unknown_runs_are_refused(gateway: Gate
         ("GET", "/__aimock/journal"),
         ("POST", "/__aimock/reset"),
         ("GET", "/health"),
-        ("GET", "/v1/models"),
+        ("GET", "/v1/modelsx"),
         ("POST", "/v1/chat/completions"),
         ("GET", "/v1/messages/../../__aimock/journal"),
         ("OPTIONS", "/v1/messages"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,10 @@ TOOLS: dict[str, Any] = {
     "run": [{"tool": "Bash", "arguments": {"command": "{command}", "timeout": 5000, "background": False}}],
     "edit": [{"tool": "patch", "arguments": "*** {relative_path}\n-{old}\n+{new}"}],
     "plan": [
-        {"tool": "Todo", "arguments": {"todos": [{"content": "{entry}", "status": "pending"}], "text": "{entries}"}}
+        {
+            "tool": "Todo",
+            "arguments": {"todos": [{"content": "{entry}", "status": "pending"}], "text": "{entries_text}"},
+        }
     ],
 }
 
@@ -90,6 +94,32 @@ def test_arguments_may_be_one_text() -> None:
     assert found == [{"tool": "patch", "arguments": "*** a/b\n-{old}\n+x"}]
 
 
+def test_an_edit_and_a_new_file_can_be_said_as_a_patch() -> None:
+    tools = {
+        "edit": [
+            {"tool": "apply_patch", "arguments": "{patch}"},
+            {"tool": "exec", "arguments": {"cmd": "p {patch_sh}"}},
+        ],
+        "write": [{"tool": "apply_patch", "arguments": {"input": "{patch}"}}],
+    }
+    found = calls(
+        {"edit": {"path": "a/b", "old": "1\n2's\n", "new": "1\n3\n"}, "write": {"path": "c", "content": "x\n"}},
+        tools=tools,
+    )
+    body = "*** Begin Patch\n*** Update File: a/b\n@@\n 1\n-2's\n+3\n*** End Patch"
+    assert [one["arguments"] for one in found[0]["alternatives"]] == [body, {"cmd": "p " + shlex.quote(body)}]
+    assert found[1]["alternatives"][0]["arguments"]["input"].startswith("*** Begin Patch\n*** Add File: c\n+x\n")
+
+
+def test_an_edit_that_no_patch_can_say_is_the_users_error_only_where_a_patch_is_asked_for() -> None:
+    edit = {"edit": {"path": "a", "old": "1\n", "new": "2"}}
+    assert calls(edit)
+    with pytest.raises(
+        UsageError, match=r"tools\.edit, apply_patch: \{patch\}: old and new must both end with a line feed"
+    ):
+        calls(edit, tools={"edit": [{"tool": "apply_patch", "arguments": "{patch}"}]})
+
+
 def test_a_plan_repeats_its_element_for_each_entry() -> None:
     found = calls({"plan": {"entries": ["one", "two\nlines"]}})[0]["alternatives"][0]["arguments"]
     assert found == {
@@ -129,7 +159,7 @@ def test_a_step_finishes_by_whether_it_calls() -> None:
         (0, "tool_use", None, None),
         (1, "end_turn", "done", "hm"),
     ]
-    assert steps[0]["usage"] == {"input": 1000, "output": 50}
+    assert steps[0]["usage"] == {"input": 1000, "output": 50, "cache_read": 0, "cache_write": 0, "reasoning": 0}
 
 
 def test_the_program_is_json_and_the_same_every_time() -> None:

@@ -39,8 +39,16 @@ def line(**changed: Any) -> dict[str, Any]:
         "model": "some-model",
         "stream": True,
         "tools": ["Read"],
-        "calls": [{"id": "call_p1s000x0", "tool": "Read", "arguments": {"file_path": "/a"}, "meaning": "read"}],
-        "usage": {"input": 10, "output": 2},
+        "calls": [
+            {
+                "id": "call_p1s000x0",
+                "tool": "Read",
+                "arguments": {"file_path": "/a"},
+                "meaning": "read",
+                "freeform": False,
+            }
+        ],
+        "usage": {"input": 10, "output": 2, "cache_read": 4, "cache_write": 1, "reasoning": 1},
         "reason": None,
         "nearest": None,
         "request": {"headers": {"x-api-key": "***"}, "body": "{}"},

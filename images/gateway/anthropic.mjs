@@ -14,8 +14,8 @@ const ERROR_TYPES = {
 };
 
 // Messages with the role "system" may stand anywhere in a history (seen with claude-agent-acp 0.64.0).
-function read(body) {
-  const history = new History();
+function read(body, _path, continuations) {
+  const history = new History(continuations);
   for (const message of list(body.messages)) {
     const blocks = list(message.content);
     if (message.role === "user") {
@@ -27,7 +27,13 @@ function read(body) {
       for (const block of blocks) if (block.type === "tool_use") history.call(block.id);
     }
   }
-  return history.view({ model: body.model, stream: body.stream === true, tools: list(body.tools).map((tool) => String(tool.name)) });
+  return history.view({
+    model: body.model,
+    stream: body.stream === true,
+    tools: list(body.tools).map((tool) => String(tool.name)),
+    stops: body.stop_sequences,
+    schema: (body.output_config?.format ?? body.output_format)?.schema,
+  });
 }
 
 export const anthropic = {
@@ -50,5 +56,6 @@ export const anthropic = {
     output,
     more: { ...(read > 0 && { cache_read_input_tokens: read }), ...(write > 0 && { cache_creation_input_tokens: write }) },
   }),
+  overloaded: 529,
   error: (status, message) => ({ type: "error", error: { type: ERROR_TYPES[status] ?? "api_error", message } }),
 };

@@ -5,8 +5,8 @@ import { CREATED, error, models, under } from "./openai.mjs";
 
 const PATH = "/chat/completions";
 
-function read(body) {
-  const history = new History();
+function read(body, _path, continuations) {
+  const history = new History(continuations);
   for (const message of list(body.messages)) {
     if (message.role === "user") history.user(textOf(message.content), speaks(message.content));
     else if (message.role === "tool") history.result(message.tool_call_id, textOf(message.content));
@@ -16,7 +16,13 @@ function read(body) {
     }
   }
   const tools = list(body.tools).map((tool) => String(tool.function?.name ?? tool.name ?? tool.type));
-  return history.view({ model: body.model, stream: body.stream === true, tools });
+  return history.view({
+    model: body.model,
+    stream: body.stream === true,
+    tools,
+    stops: body.stop,
+    schema: body.response_format?.json_schema?.schema,
+  });
 }
 
 export const chat = {
@@ -37,5 +43,6 @@ export const chat = {
       ...(reasoning > 0 && { completion_tokens_details: { reasoning_tokens: reasoning } }),
     },
   }),
+  overloaded: 503,
   error,
 };

@@ -13,8 +13,8 @@ const resultText = (response) => {
   return typeof said === "string" ? said : JSON.stringify(said);
 };
 
-function read(body, path) {
-  const history = new History();
+function read(body, path, continuations) {
+  const history = new History(continuations);
   for (const content of list(body.contents)) {
     const parts = list(content.parts);
     if (content.role === "model") {
@@ -31,7 +31,14 @@ function read(body, path) {
   const [, model, method] = GENERATE.exec(path) ?? [];
   const declared = list(body.tools).flatMap((tool) => list(tool.functionDeclarations ?? tool.function_declarations));
   const tools = declared.map((tool) => String(tool.name));
-  return history.view({ model: model && decodeURIComponent(model), stream: method === "streamGenerateContent", tools });
+  const config = body.generationConfig ?? {};
+  return history.view({
+    model: model && decodeURIComponent(model),
+    stream: method === "streamGenerateContent",
+    tools,
+    stops: config.stopSequences,
+    schema: config.responseJsonSchema ?? config.responseSchema,
+  });
 }
 
 export const gemini = {
@@ -66,5 +73,6 @@ export const gemini = {
     total: input + read + write + output,
     more: { ...(read > 0 && { cachedContentTokenCount: read }), ...(reasoning > 0 && { thoughtsTokenCount: reasoning }) },
   }),
+  overloaded: 503,
   error: (status, message) => ({ error: { code: status, message, status: STATUSES[status] ?? "INVALID_ARGUMENT" } }),
 };

@@ -22,33 +22,63 @@ export class History {
   lastText = "";
   // Tool results by call id: {text, failed}; failed is null where the dialect does not say.
   results = new Map();
+  // Answers since the last prompt or call that called nothing.
+  texts = 0;
   #inPrompt = false;
+  #inAnswer = false;
+  #continuations;
 
-  /** A user message. `opens`: it begins a new prompt. Context and prompt may come as two messages in a row: one prompt. */
-  user(text, opens) {
+  /** `continuations`: patterns of user messages by which an agent goes on after an answer that was cut short. */
+  constructor(continuations = []) {
+    this.#continuations = continuations.map((pattern) => new RegExp(pattern));
+  }
+
+  /** A user message. `speaks`: it is more than a reminder, so it begins a new prompt. Context and prompt may come as two messages in a row: one prompt. */
+  user(text, speaks) {
+    const opens = speaks && !this.#continuations.some((pattern) => pattern.test(text));
     if (opens && !this.#inPrompt) this.prompts += 1;
     if (opens) this.callIds = [];
+    if (opens) this.texts = 0;
     this.#inPrompt = opens;
+    this.#inAnswer = false;
     this.lastText = text;
   }
 
+  /** Text of the model's; one answer may be several messages in a row. */
   assistant() {
+    if (!this.#inAnswer) this.texts += 1;
     this.#inPrompt = false;
+    this.#inAnswer = true;
   }
 
   call(id) {
     this.#inPrompt = false;
+    this.#inAnswer = true;
+    this.texts = 0;
     this.callIds.push(String(id));
   }
 
   result(id, text, failed = null) {
     this.#inPrompt = false;
+    this.#inAnswer = false;
     this.results.set(String(id), { text, failed });
   }
 
   /** The request's view: this, and what the dialect read of the rest. */
-  view({ model, stream, tools, freeform = [] }) {
-    const { prompts, callIds, lastText, results } = this;
-    return { model: typeof model === "string" ? model : null, stream, tools, freeform, prompts, callIds, lastText, results };
+  view({ model, stream, tools, freeform = [], stops, schema }) {
+    const { prompts, callIds, lastText, results, texts } = this;
+    return {
+      model: typeof model === "string" ? model : null,
+      stream,
+      tools,
+      freeform,
+      stops: [stops ?? []].flat().map(String),
+      schema: schema ?? null,
+      prompts,
+      callIds,
+      lastText,
+      results,
+      texts,
+    };
   }
 }

@@ -14,8 +14,8 @@ const CUSTOM_EVENTS = {
   "response.function_call_arguments.done": "response.custom_tool_call_input.done",
 };
 
-function read(body) {
-  const history = new History();
+function read(body, _path, continuations) {
+  const history = new History(continuations);
   if (typeof body.input === "string") history.user(body.input, speaks(body.input));
   for (const item of list(body.input)) {
     if (item.role === "user") history.user(textOf(item.content), speaks(item.content));
@@ -30,7 +30,13 @@ function read(body) {
   // Tools that the service runs itself (web_search, ...) cannot be called by an answer of ours.
   const named = (type) => list(body.tools).filter((tool) => tool.type === type).map((tool) => String(tool.name));
   const freeform = named("custom");
-  return history.view({ model: body.model, stream: body.stream === true, tools: [...named("function"), ...freeform], freeform });
+  return history.view({
+    model: body.model,
+    stream: body.stream === true,
+    tools: [...named("function"), ...freeform],
+    freeform,
+    schema: body.text?.format?.schema,
+  });
 }
 
 /** A function that puts one payload of aimock's (an event, or a whole response) right, in order of their coming. */
@@ -99,5 +105,6 @@ export const responses = {
       ...(reasoning > 0 && { output_tokens_details: { reasoning_tokens: reasoning } }),
     },
   }),
+  overloaded: 503,
   error,
 };

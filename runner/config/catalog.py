@@ -164,6 +164,8 @@ class Catalog:
         expected = shelf.file(self.root, value.id)
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
+        if isinstance(value, Script):
+            raise_all([loaded.error(place, problem) for place, problem in value.problems()])
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities:
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
@@ -347,8 +349,7 @@ class _Resolver:
             told = ", ".join(script.dialects)
             problem = f"script {quoted(script.id)} is for {told}; adapter {quoted(adapter.id)} speaks {adapter.dialect}"
             self._fault(place, problem)
-        meant = {key for step in script.steps for key in step.model_fields_set} - {"think", "say", "tool", "usage"}
-        lacking = sorted(meant - set(adapter.tools))
+        lacking = sorted(script.meanings() - set(adapter.tools))
         if lacking:
             told = ", ".join(quoted(meaning) for meaning in lacking)
             lacks = f"adapter {quoted(adapter.id)} has no entry in 'tools'"

@@ -14,6 +14,7 @@ from runner.evidence import cost, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import Message, as_text, decode, exchanges
+from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
 from runner.evidence.toolcalls import kind_of, terminal_items, tool_calls
 from runner.gateway.journal import Entry
@@ -26,10 +27,11 @@ NAMES = (
     "tool_calls", "tool_calls_served", "permission_requests", "client_fs_calls", "client_terminal_calls",
     "undeclared_calls", "terminal_content_items", "usage_updates", "commands_announced", "model_requests",
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
-    "schema_violations", "frames", "late_updates",
+    "schema_violations", "model_faults", "model_retries", "resilience", "frames", "late_updates",
 )  # fmt: skip
 #: Maps, flattened: `<map>.<key>`; a key that a run does not have counts 0 where the map's owner (second) is not null.
 MAPS = {
+    "side_requests_by_rule": "side_requests",
     "tool_calls_by_kind": "tool_calls",
     "updates": "permission_requests",
     "permission_requests_by_kind": "permission_requests",
@@ -54,6 +56,11 @@ def compute(
     exact: Exact = dict.fromkeys(NAMES)
     exact["model_requests"] = sum(entry.kind == "main" for entry in entries)
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
+    exact.update(_flat("side_requests_by_rule", Counter(e.rule or "" for e in entries if e.kind == "side")))
+    if met := incidents(entries):
+        exact["model_faults"] = sum(len(one.faults) for one in met)
+        exact["model_retries"] = sum(one.retries for one in met)
+        exact["resilience"] = outcome(met)
     exact["tool_calls_served"] = len({call.id for entry in entries if entry.kind == "main" for call in entry.calls})
     exact["tokens_served"] = tokens.served(entries)
     reported = tokens.reported(messages, cli)

@@ -193,7 +193,7 @@ def test_an_unknown_placeholder_is_the_users_error_and_names_the_nearest() -> No
 
 
 def test_steps_behind_the_turns_end_are_refused() -> None:
-    with pytest.raises(UsageError, match="step 1: it calls no tool"):
+    with pytest.raises(UsageError, match="step 2: never served: step 1 calls no tool"):
         compile_program(
             script({"run": {"command": "ls"}}, {"say": "done"}, {"run": {"command": "ls"}}), adapter(), "/w"
         )

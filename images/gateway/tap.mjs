@@ -81,7 +81,9 @@ class Exchange {
   reply(status, json, more = {}) {
     const text = json === null ? "" : JSON.stringify(json);
     const headers = text === "" ? { "content-length": 0 } : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
-    this.response.writeHead(status, { ...headers, ...more });
+    // Not with writeHead: the entry could not read them back.
+    for (const [name, value] of Object.entries({ ...headers, ...more })) this.response.setHeader(name, value);
+    this.response.writeHead(status);
     this.response.end(text);
   }
 

@@ -22,14 +22,14 @@ from runner.surfaces.cli_parsers import CliResult
 #: In the order of a report.
 NAMES = (
     "handshake_ms", "turn_ms", "to_result_ms", "active_ms", "model_ms", "client_ms", "agent_ms",
-    "fault_lost_ms", "wall_ms", "cpu_s", "peak_anon_mb", "overhead_ms",
+    "wall_ms", "cpu_s", "peak_anon_mb", "overhead_ms",
 )  # fmt: skip
 
 
 def cost(
     record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
 ) -> dict[str, float | None]:
-    """All of NAMES for one run.
+    """All of NAMES for one run, and `fault_lost_ms` where it met faults of the model.
 
     A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
     """

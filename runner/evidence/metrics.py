@@ -27,8 +27,9 @@ NAMES = (
     "tool_calls", "tool_calls_served", "permission_requests", "client_fs_calls", "client_terminal_calls",
     "undeclared_calls", "terminal_content_items", "usage_updates", "commands_announced", "model_requests",
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
-    "schema_violations", "model_faults", "model_retries", "resilience", "frames", "late_updates",
+    "schema_violations", "frames", "late_updates",
 )  # fmt: skip
+#: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met.
 #: Maps, flattened: `<map>.<key>`; a key that a run does not have counts 0 where the map's owner (second) is not null.
 MAPS = {
     "side_requests_by_rule": "side_requests",
@@ -58,9 +59,9 @@ def compute(
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
     exact.update(_flat("side_requests_by_rule", Counter(e.rule or "" for e in entries if e.kind == "side")))
     if met := incidents(entries):
-        exact["model_faults"] = sum(len(one.faults) for one in met)
-        exact["model_retries"] = sum(one.retries for one in met)
-        exact["resilience"] = outcome(met)
+        exact["faults.met"] = sum(len(one.faults) for one in met)
+        exact["faults.retries"] = sum(one.retries for one in met)
+        exact["faults.outcome"] = outcome(met)
     exact["tool_calls_served"] = len({call.id for entry in entries if entry.kind == "main" for call in entry.calls})
     exact["tokens_served"] = tokens.served(entries)
     reported = tokens.reported(messages, cli)

@@ -19,6 +19,7 @@ from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.engine import connect
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
+from tests.engine.speakers import Answer, Result, Speaker
 
 SWEEP = f"test-{secrets.token_hex(4)}"
 
@@ -82,6 +83,7 @@ def volumes(client: DockerClient) -> Iterator[tuple[str, str]]:
 
 
 Start = Callable[..., Gateway]
+Register = Callable[[dict[str, Any]], str]
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +130,8 @@ def call(client: DockerClient, gateway: Gateway, image: str, volumes: tuple[str,
         container.remove()
 
 
-def program(steps: int = 3, **more: Any) -> dict[str, Any]:
-    """`steps` answers: all but the last call a tool, the last one says "done"."""
+def program(count: int = 3, **more: Any) -> dict[str, Any]:
+    """`count` answers: all but the last call a tool, the last one says "done"."""
     made = [
         {
             "index": index,
@@ -147,10 +149,10 @@ def program(steps: int = 3, **more: Any) -> dict[str, Any]:
             "usage": {"input": 1000 + index, "output": 10 + index},
             "finish": "tool_use",
         }
-        for index in range(steps - 1)
+        for index in range(count - 1)
     ]
     usage = {"input": 2000, "output": 20}
-    made.append({"index": steps - 1, "say": "done", "think": None, "calls": [], "usage": usage, "finish": "end_turn"})
+    made.append({"index": count - 1, "say": "done", "think": None, "calls": [], "usage": usage, "finish": "end_turn"})
     defaults = {
         "dialect": "anthropic",
         "steps": made,
@@ -174,3 +176,32 @@ def run(gateway: Gateway) -> Callable[..., str]:
         return token
 
     return register
+
+
+class Turn:
+    """One agent's turn with a registered program."""
+
+    def __init__(self, call: Caller, token: str, speaker: Speaker, stream: bool = True) -> None:
+        self.call, self.token, self.speaker, self.stream = call, token, speaker, stream
+        self.history: list[Result] = []
+
+    def raw(self, **asked: Any) -> tuple[int, str]:
+        """Status and body of one answer."""
+        return self.call("POST", f"/r/{self.token}{self.speaker.path(self.stream)}", self._body(asked))
+
+    def bytes(self, **asked: Any) -> bytes:
+        """Whatever came back before the connection's end."""
+        body = json.dumps(self._body(asked)).encode()
+        head = f"POST /r/{self.token}{self.speaker.path(self.stream)} HTTP/1.1\r\nHost: model\r\nConnection: close"
+        return self.call.raw(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    def _body(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self.speaker.ask(self.history, **{"prompt": "fix it", "stream": self.stream, **asked})
+
+    def ask(self, result: str = "ok", failed: bool = False, **asked: Any) -> Answer:
+        """One answer; its calls join the history with that result."""
+        status, text = self.raw(**asked)
+        assert status == 200, text
+        answer = self.speaker.read(text, self.stream)
+        self.history += [Result(number, result, failed, tool) for number, tool, _ in answer.calls]
+        return answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,12 +11,10 @@ import pytest
 
 from runner.gateway.container import Gateway
 from runner.gateway.journal import script_problems
-from tests.engine.gateway_harness import Caller, program, side_rule
-from tests.engine.speakers import SPEAKERS, Answer, Responses, Result, Speaker
+from tests.engine.gateway_harness import Caller, Register, Turn, program, side_rule
+from tests.engine.speakers import SPEAKERS, Answer, Responses, Speaker
 
 pytestmark = pytest.mark.engine
-
-Register = Callable[[dict[str, Any]], str]
 
 every = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: one.dialect)
 both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -29,27 +26,6 @@ STOPS = {
     "openai-responses": ("completed", "completed", "max_output_tokens", "content_filter"),
     "gemini": ("STOP", "STOP", "MAX_TOKENS", "SAFETY"),
 }
-
-
-class Turn:
-    """One agent's turn with a registered program."""
-
-    def __init__(self, call: Caller, token: str, speaker: Speaker, stream: bool = True) -> None:
-        self.call, self.token, self.speaker, self.stream = call, token, speaker, stream
-        self.history: list[Result] = []
-
-    def raw(self, **asked: Any) -> tuple[int, str]:
-        asked = {"prompt": "fix it", "stream": self.stream, **asked}
-        body = self.speaker.ask(self.history, **asked)
-        return self.call("POST", f"/r/{self.token}{self.speaker.path(asked['stream'])}", body)
-
-    def ask(self, result: str = "ok", failed: bool = False, **asked: Any) -> Answer:
-        """One answer; its calls join the history with that result."""
-        status, text = self.raw(**asked)
-        assert status == 200, text
-        answer = self.speaker.read(text, self.stream)
-        self.history += [Result(number, result, failed, tool) for number, tool, _ in answer.calls]
-        return answer
 
 
 def rich(dialect: str) -> dict[str, Any]:

@@ -106,6 +106,16 @@ class Catalog:
         """The scripted model of that id (without `scripted/`). Raises as `adapter`."""
         return self._find(_SCRIPTS, name, at).value
 
+    def loaded_script(self, name: str) -> Loaded[Script]:
+        """The same with its lines, for messages about its steps."""
+        return self._find(_SCRIPTS, name, None)
+
+    def script_file(self, path: Path) -> Loaded[Script]:
+        """A script that may stand anywhere. Raises ConfigError (or ConfigErrors) for whatever is wrong with it."""
+        loaded = load(path, Script)
+        _check_script(loaded)
+        return loaded
+
     def fixture(self, name: str, at: At | None = None) -> Fixture:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
         return self._find(_FIXTURES, name, at).value
@@ -165,7 +175,7 @@ class Catalog:
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
         if isinstance(value, Script):
-            raise_all([loaded.error(place, problem) for place, problem in value.problems()])
+            _check_script(loaded)
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities:
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
@@ -193,6 +203,10 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if shelf is _FIXTURES else path.stem
+
+
+def _check_script(loaded: Loaded[Any]) -> None:
+    raise_all([loaded.error(place, problem) for place, problem in loaded.value.problems()])
 
 
 def _error(at: At | None, problem: str) -> UsageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from runner.config.adapter import Adapter
 from runner.config.catalog import Catalog
@@ -222,3 +224,72 @@ def test_fix_semver_compiles_for_the_adapter_and_its_edits_fit_the_fixture() -> 
             assert arguments["file_path"] == "/workspace/semver/src/semver.js"
             assert source.count(arguments["old_string"]) == 1
             source = source.replace(arguments["old_string"], arguments["new_string"])
+
+
+def test_calls_of_a_list_come_after_those_by_name_and_keep_their_order() -> None:
+    found = calls(
+        {
+            "run": {"command": "a"},
+            "calls": [{"run": {"command": "b"}}, {"read": {"path": "c"}}, {"run": {"command": "d"}}],
+        }
+    )
+    assert [call["meaning"] for call in found] == ["run", "run", "read", "run"]
+    assert [call["alternatives"][0]["arguments"].get("command") for call in found] == ["a", "b", None, "d"]
+
+
+def test_conditions_stops_paces_and_faults_reach_the_program() -> None:
+    made = compile_program(
+        script(
+            {"name": "try", "run": {"command": "ls"}},
+            {"when": "rejected", "say": "no", "stop": "refusal"},
+            {"when": {"step": "try", "lacks": "x"}, "run": {"command": "ls"}, "latency": {"ttft_ms": 5.0}},
+            {"say": "cut", "stop": "max_tokens", "faults": [{"kind": "stall"}]},
+            {"say": "done"},
+        ),
+        adapter(results={"rejected": ["no!"]}, continuations=["^go on"]),
+        "/w",
+    )
+    assert [step["when"] for step in made["steps"]] == [
+        None,
+        {"outcome": "rejected", "matches": None, "lacks": None, "step": None},
+        {"outcome": None, "matches": None, "lacks": "x", "step": 0},
+        None,
+        None,
+    ]
+    assert [step["finish"] for step in made["steps"]] == ["tool_use", "refusal", "tool_use", "max_tokens", "end_turn"]
+    assert made["steps"][2]["latency"] == {"ttft_ms": 5.0, "tokens_per_s": None}
+    (fault,) = made["steps"][3]["faults"]
+    assert fault == {"kind": "stall", "times": 1, "retry_after_s": 1, "after_events": 2, "delay_ms": 2000.0}
+    assert made["results"]["rejected"] == ["no!"]
+    assert made["continuations"] == ["^go on"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("The user doesn't want to proceed with this tool use.", "rejected"),
+        ("Tool execution was cancelled by the user", "rejected"),
+        ("exec_command failed: rejected by user", "rejected"),
+        ("Process exited with code 1\nOutput: ...", "failed"),
+        ("Exit code 1\nnot ok 2", "failed"),
+        ("Command: node --test\nExit Code: 1", "failed"),
+        ("Process exited with code 0\nOutput: ...", None),
+        ("exit code: 0", None),
+    ],
+)
+def test_results_are_read_without_an_adapters_own_patterns(text: str, outcome: str | None) -> None:
+    patterns = adapter().results
+    found = next(
+        (name for name in ("rejected", "failed") if any(re.search(one, text) for one in getattr(patterns, name))), None
+    )
+    assert found == outcome
+
+
+def test_a_side_rule_has_one_answer() -> None:
+    with pytest.raises(ValidationError, match=r"gives 2 answers \(say, say_json\); a rule has one"):
+        adapter(side_requests=[{"name": "x", "say": "", "say_json": {}}])
+
+
+def test_reasoning_is_a_part_of_the_output() -> None:
+    with pytest.raises(ValidationError, match=r"reasoning \(60\) is a part of output \(50\)"):
+        script({"say": "x", "usage": {"reasoning": 60}})

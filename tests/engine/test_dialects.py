@@ -11,6 +11,7 @@ import pytest
 
 from runner.gateway.container import Gateway
 from runner.gateway.journal import script_problems
+from tests.bench.bench_gateway import measure
 from tests.engine.gateway_harness import Caller, Register, Turn, program, side_rule
 from tests.engine.speakers import SPEAKERS, Answer, Responses, Speaker
 
@@ -249,6 +250,11 @@ def test_a_rule_knows_a_request_by_its_looks(gateway: Gateway, call: Caller, run
     assert turn.ask(tools=("respond", "Bash", "Read")).calls[0][1] == "Bash"
     found = [entry.rule for entry in gateway.collect(turn.token).entries]
     assert found == ["schema", *(["stop"] if with_stop is not None else []), "classifier", None]
+
+
+def test_a_hundred_streams_at_once_all_come_whole() -> None:
+    found = measure({"ttft_ms": 50.0, "tokens_per_s": None}, 1, 100)["crowd"]
+    assert (found["whole"], len(found["ms"])) == (100, 100)
 
 
 def test_parallel_runs_in_all_dialects_never_mix_and_shuffled_retries_change_nothing(

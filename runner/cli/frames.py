@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,21 @@ from runner.config.nearest import suggest
 from runner.errors import UsageError
 
 _LOG = "frames.jsonl"
+_JOURNAL = "model.jsonl"
+#: What the time line adds up to.
+_TIMES = ("turn_ms", "model_ms", "client_ms", "agent_ms", "active_ms")
 
 
 def frames(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="An attempt's folder, runs/<cell>/<attempt>.")],
     seq: Annotated[int | None, typer.Option(metavar="N", help="Print this frame alone, whole.")] = None,
+    with_model: Annotated[bool, typer.Option("--with-model", help="Also the requests to the model, by time.")] = False,
     width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
 ) -> int:
-    """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary."""
+    """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary.
+
+    With --with-model a request to the model is two lines, m<seq>: => when it had come in, <= when its answer was out.
+    """
     from runner.records.store import spawn_of
     from runner.report.frames import render, render_one
     from runner.wire.log import read_frames
@@ -31,13 +39,31 @@ def frames(
             err(head)  # what stays on standard output can be piped into a JSON tool
             out(body)
             return 0
-        for line in render(list(read_frames(log)), spawn_of(run), width):
+        lines = _with_model(run, width) if with_model else render(list(read_frames(log)), spawn_of(run), width)
+        for line in lines:
             out(line)
     except OSError as error:
         raise UsageError(f"{log}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{log}: not a frame log: {error}") from None
     return 0
+
+
+def _with_model(run: Path, width: int) -> Iterator[str]:
+    from runner.gateway.journal import parse_journal
+    from runner.records.store import record_of, spawn_of
+    from runner.report.timeline import render_with_model
+    from runner.wire.log import read_frames
+
+    journal = run / _JOURNAL
+    if not journal.is_file():
+        raise UsageError(f"{run}: has no {_JOURNAL}: no request to the model was kept of it")
+    record = record_of(run)
+    entries = parse_journal(journal.read_bytes().split(b"\n"))
+    offset = record.clock_offset_ns if record is not None else 0
+    yield from render_with_model(list(read_frames(run / _LOG)), entries, spawn_of(run), width, offset)
+    times = {name: record.sampled.get(name) for name in _TIMES} if record is not None else {}
+    err(", ".join(f"{name} {'-' if value is None else f'{value:.1f}'}" for name, value in times.items()))
 
 
 def log_of(run: Path) -> Path:

@@ -112,6 +112,16 @@ class Catalog:
         """The gate of that id. Raises as `adapter`."""
         return self._find(_GATES, name, at).value
 
+    def loaded_script(self, name: str) -> Loaded[Script]:
+        """The same with its lines, for messages about its steps."""
+        return self._find(_SCRIPTS, name, None)
+
+    def script_file(self, path: Path) -> Loaded[Script]:
+        """A script that may stand anywhere. Raises ConfigError (or ConfigErrors) for whatever is wrong with it."""
+        loaded = load(path, Script)
+        _check_script(loaded)
+        return loaded
+
     def fixture(self, name: str, at: At | None = None) -> Fixture:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
         return self._find(_FIXTURES, name, at).value
@@ -170,6 +180,8 @@ class Catalog:
         expected = shelf.file(self.root, value.id)
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
+        if isinstance(value, Script):
+            _check_script(loaded)
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
@@ -197,6 +209,10 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if shelf is _FIXTURES else path.stem
+
+
+def _check_script(loaded: Loaded[Any]) -> None:
+    raise_all([loaded.error(place, problem) for place, problem in loaded.value.problems()])
 
 
 def _error(at: At | None, problem: str) -> UsageError:
@@ -362,8 +378,7 @@ class _Resolver:
             told = ", ".join(script.dialects)
             problem = f"script {quoted(script.id)} is for {told}; adapter {quoted(adapter.id)} speaks {adapter.dialect}"
             self._fault(place, problem)
-        meant = {key for step in script.steps for key in step.model_fields_set} - {"think", "say", "tool", "usage"}
-        lacking = sorted(meant - set(adapter.tools))
+        lacking = sorted(script.meanings() - set(adapter.tools))
         if lacking:
             told = ", ".join(quoted(meaning) for meaning in lacking)
             lacks = f"adapter {quoted(adapter.id)} has no entry in 'tools'"

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner.errors import InfraError
 
-Kind = Literal["main", "side", "miss", "refused"]
+#: `fault`: a main request that got a fault instead of its step's answer.
+Kind = Literal["main", "side", "miss", "refused", "fault"]
 
 
 class Part(BaseModel):
@@ -28,13 +29,28 @@ class ServedCall(Part):
     tool: str
     arguments: dict[str, Any] | str
     meaning: str
+    freeform: bool = False
 
 
 class ServedUsage(Part):
-    """Tokens told to the agent."""
+    """Tokens told to the agent; `reasoning` is a part of `output`, the cached ones come on top of `input`."""
 
     input: int
     output: int
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.output
+
+
+class Skipped(Part):
+    """A step that was passed over, its condition not holding."""
+
+    step: int
+    reason: str
 
 
 class Message(Part):
@@ -54,8 +70,14 @@ class Entry(Part):
     kind: Kind
     #: Side requests: the rule that answered.
     rule: str | None
-    #: Main requests: index of the step served. A retry serves the same step again.
+    #: Main requests and faults: index of the step asked for. A retry serves the same step again.
     step: int | None
+    #: Main requests: the steps passed over for this one.
+    skipped: list[Skipped] = []
+    #: The kind of fault that the answer met.
+    fault: str | None = None
+    #: Which request for its step in this turn this is, from 1; null: the step has no faults.
+    attempt: int | None = None
     method: str
     #: Without the run's token.
     path: str
@@ -104,6 +126,24 @@ def unserved_steps(entries: Iterable[Entry], program: Mapping[str, Any]) -> list
     return [step["index"] for step in program["steps"] if step["index"] not in served]
 
 
+def skipped_steps(entries: Collection[Entry], program: Mapping[str, Any]) -> dict[int, str]:
+    """The unserved steps that the script itself made unreachable -> why: a condition that did not hold, a branch that
+    ended the turn, a fault after which the agent asked no more."""
+    left = unserved_steps(entries, program)
+    reasons = {one.step: one.reason for entry in entries for one in entry.skipped}
+    asked = [entry for entry in entries if entry.kind in ("main", "fault") and entry.step is not None]
+    if asked:
+        last = asked[-1]
+        step = program["steps"][last.step]
+        if last.kind == "fault":
+            attempts = sum(entry.kind == "fault" and entry.step == last.step for entry in asked)
+            why = f"the agent gave up step {last.step} after {attempts} failed request(s)"
+            reasons |= {index: why for index in left if index >= step["index"]}
+        elif step.get("when") is not None and not step["calls"] and step["finish"] != "max_tokens":
+            reasons |= {index: f"step {last.step} ended the turn" for index in left if index > step["index"]}
+    return {index: reasons[index] for index in left if index in reasons}
+
+
 def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, stopped: str | None = None) -> list[str]:
     """One line for each way in which agent and script did not fit; empty means that the script was played to its end.
 
@@ -115,7 +155,8 @@ def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, s
         if entry.kind == "miss":
             nearest = f"; nearest: {entry.nearest}" if entry.nearest else ""
             problems.append(f"request {entry.seq} ({entry.method} {entry.path}): {entry.reason}{nearest}")
-    left = unserved_steps(entries, program)
+    skipped = skipped_steps(entries, program)
+    left = [index for index in unserved_steps(entries, program) if index not in skipped]
     if left and stopped is None:
         served = [entry.step for entry in entries if entry.step is not None]
         nearest = f"the last one served is step {max(served)}" if served else "no step was served at all"

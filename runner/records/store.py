@@ -209,12 +209,15 @@ class SweepDir:
         self.close()
 
 
+def record_of(attempt: Path) -> Record | None:
+    """The record of an attempt; None where it was never committed."""
+    return _record(attempt) if (attempt / _RECORD).exists() else None
+
+
 def spawn_of(attempt: Path) -> int | None:
     """When the agent of a committed attempt was started, CLOCK_MONOTONIC ns; None where nobody knows."""
-    if not (attempt / _RECORD).exists():
-        return None
-    agent = _record(attempt).agent
-    return None if agent is None else agent.spawn_ns
+    record = record_of(attempt)
+    return None if record is None or record.agent is None else record.agent.spawn_ns
 
 
 def _demand_empty(path: Path) -> None:

@@ -107,7 +107,7 @@ def test_key_of_a_closed_set(tmp_path: Path) -> None:
 def test_own_checks_of_a_model(tmp_path: Path) -> None:
     text = "id: x\nsteps:\n  - say: hi\n  - usage: {input: 1}\n"
     (found,) = lines(tmp_path, Script, text)
-    assert found.startswith("4: item 2 of 'steps': a step needs at least one of: think, say, read,")
+    assert found.startswith("4: item 2 of 'steps': needs at least one of: think, say, read,")
 
 
 def test_hash(tmp_path: Path) -> None:

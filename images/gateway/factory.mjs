@@ -49,7 +49,7 @@ function describeStep(step) {
 }
 
 /** Conditions of a side rule that the request does not fulfil; empty means that the rule fits. */
-function unmet(rule, request) {
+export function unmet(rule, request) {
   const failed = [];
   if (rule.method != null && rule.method.toUpperCase() !== request.method) failed.push("method");
   if (rule.path != null && !request.path.includes(rule.path)) failed.push("path");

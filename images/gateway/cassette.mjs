@@ -18,6 +18,9 @@ export const isTaped = (program) => MODES.includes(program.mode);
 
 const elapsed = (since) => Number(process.hrtime.bigint() - since) / 1e6;
 
+// End the connection in the middle of the answer; what was written so far still goes out.
+const cut = (response) => setImmediate(() => response.socket?.destroySoon());
+
 // A tape holds text; bytes that are none stand in base64. A character cut by a chunk's end comes with the next chunk.
 function written(chunks) {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -133,7 +136,7 @@ export class Session {
     answer.once("close", () => {
       if (end === "whole" || response.destroyed) return;
       end = "cut";
-      response.destroy();
+      cut(response);
     });
   }
 
@@ -162,7 +165,7 @@ export class Session {
       response.write(bytes);
     }
     if (entry.response.end === "whole") response.end();
-    else if (entry.response.end === "cut") response.destroy();
+    else if (entry.response.end === "cut") cut(response);
     // "client": the agent hung up before the end; it will again.
   }
 

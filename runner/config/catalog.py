@@ -29,7 +29,7 @@ from runner.config.script import Script
 from runner.config.source import Place, read_source, shown
 from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
-from runner.config.upstream import Upstream
+from runner.config.upstream import Normaliser, Upstream
 from runner.errors import ConfigError, UsageError
 
 #: File and 1-based line of what refers to an id; None: the command line does.
@@ -202,6 +202,10 @@ class Catalog:
             if not (self.root / "images" / value.image).is_dir():
                 names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
                 raise loaded.error(("image",), f"unknown image {quoted(value.image)}{suggest(value.image, names)}")
+        if isinstance(value, Upstream | Cassette):
+            for index, rule in enumerate(value.normalisers):
+                if isinstance(rule, Normaliser) and rule.fault is not None:
+                    raise loaded.error(("normalisers", index, "pattern"), rule.fault)
         if isinstance(value, Upstream) and value.address not in value.allow:
             raise loaded.error(("allow",), f"the list lacks the model's own address, {quoted(value.address)}")
         if isinstance(value, Cassette):

@@ -30,14 +30,14 @@ class Normaliser(Config):
     pattern: str = Field(min_length=1)
     becomes: str
 
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with `pattern`, if anything."""
         try:
-            re.compile(pattern)
+            re.compile(self.pattern)
         except re.error as problem:
-            raise ValueError(f"not a regular expression: {problem}") from None
-        return pattern
+            return f"not a regular expression: {problem}"
+        return None
 
 
 class Key(Config):
@@ -110,12 +110,24 @@ class Upstream(Config):
     #: Name of the cassette that `capture/` writes; default the id.
     cassette: Id | None = None
 
+    @field_validator("key", mode="before")
+    @classmethod
+    def _where(cls, key: object) -> object:
+        if isinstance(key, str):
+            # Not repeated in the message: it may be the key.
+            raise ValueError("must say where the key is, {env: NAME} or {file: PATH}, never the key itself")
+        return key
+
     @field_validator("base_url")
     @classmethod
     def _reachable(cls, url: str) -> str:
         if url.startswith(_UNIX):
             return url
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError as problem:
+            raise ValueError(f"is not an address: {problem}") from None
         if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
             raise ValueError("must be https://host[:port][/path], http://... or unix:/path, without a user or a query")
         return url
@@ -126,7 +138,8 @@ class Upstream(Config):
         if self.socket is not None:
             return self.base_url
         parts = urlsplit(self.base_url)
-        return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{host}:{parts.port or _PORTS[parts.scheme]}"
 
     @property
     def socket(self) -> str | None:

@@ -8,10 +8,11 @@ from typing import Any
 from runner.config.adapter import Adapter
 from runner.config.catalog import LoadedSweep
 from runner.config.upstream import BuiltinNormaliser, Normaliser
-from runner.errors import ConfigError, InfraError
+from runner.errors import ConfigError, InfraError, RunError
 from runner.gateway.cassette import read_tape, replay_problems
 from runner.gateway.compile import compile_program
 from runner.gateway.journal import Entry, script_problems
+from runner.outcome import Aborted
 from runner.plan import Cell
 
 
@@ -59,9 +60,12 @@ def model_problems(entries: Collection[Entry], program: dict[str, Any], *, stopp
     return replay_problems(entries, program["tape"], stopped=stopped) if mode == "replay" else []
 
 
-def model_failures(entries: Collection[Entry]) -> list[InfraError]:
-    """The upstream could not be reached: nobody's fault whom this measures."""
-    failed = [
-        entry.reason for entry in entries if entry.kind == "refused" and (entry.reason or "").startswith("upstream ")
+def model_failures(entries: Collection[Entry]) -> list[RunError]:
+    """Why a live model did not answer, which is nobody's fault whom this measures: out of reach, or too dear."""
+    refused = [entry.reason or "" for entry in entries if entry.kind == "refused"]
+    lost = [reason for reason in refused if reason.startswith("upstream ")]
+    spent = [reason for reason in refused if reason.startswith("budget ")]
+    return [
+        *(InfraError(f"model gateway: {reason}") for reason in lost[:1]),
+        *(Aborted(reason) for reason in spent[:1]),
     ]
-    return [InfraError(f"model gateway: {failed[0]}")] if failed else []

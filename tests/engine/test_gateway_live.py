@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import socketserver
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from runner.sandbox.container import Container, Spec
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
 from runner.sandbox.reaper import reap
+from tests.engine.api import Api, Reply, answer, serving
 from tests.engine.test_gateway import Caller, program, question, tool_calls
 from tests.engine.upstream import canary, on_network, stand_in
 
@@ -44,63 +42,6 @@ CANARIES = [
     "dtn_" + "0f" * 20,
     "Bearer " + "t0k." * 8,
 ]
-
-
-def answer(text: str = "done", **usage: int) -> bytes:
-    body = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "text", "text": text}],
-        "stop_reason": "end_turn",
-        "usage": usage or {"input_tokens": 100, "output_tokens": 10},
-    }
-    return json.dumps(body).encode()
-
-
-@dataclass
-class Reply:
-    """`cut`: the connection ends in the middle of the body."""
-
-    body: bytes = field(default_factory=answer)
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    cut: bool = False
-
-
-class Api(socketserver.ThreadingUnixStreamServer):
-    """A model's API on a socket of the host: answers as `replies` say, the last one for ever."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, path: Path) -> None:
-        self.replies = [Reply()]
-        self.asked: list[tuple[str, dict[str, str], bytes]] = []
-        super().__init__(str(path), _Handler)
-        path.chmod(0o777)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Api
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
-        self.send_response(reply.status)
-        for name, value in {"content-type": "application/json", "organization": "acme", **reply.headers}.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(reply.body) + 10 * reply.cut))
-        self.end_headers()
-        self.wfile.write(reply.body)
-        self.close_connection = reply.cut
-
-    def log_message(self, *_: object) -> None:
-        """Tests print nothing."""
-
-    def address_string(self) -> str:
-        return "unix"
 
 
 Start = Callable[..., Gateway]
@@ -166,9 +107,6 @@ class Place:
 def place(engine: DockerClient, tmp_path: Path) -> Iterator[Place]:
     sweep = f"live-{secrets.token_hex(4)}"
     image = Images(engine).ensure("gateway").id
-    folder = tmp_path / "api"
-    folder.mkdir()
-    folder.chmod(0o755)
     names = [f"acpbench-{sweep}-model", f"acpbench-{sweep}-journal"]
     for name in names:
         engine.api.create_volume(name=name, labels=labels(sweep))
@@ -184,12 +122,8 @@ def place(engine: DockerClient, tmp_path: Path) -> Iterator[Place]:
     try:
         caller.create()
         caller.start()
-        with Api(folder / "api.sock") as api:
-            thread = threading.Thread(target=api.serve_forever, kwargs={"poll_interval": 0.02})
-            thread.start()
-            yield Place(engine, image, sweep, api, folder / "api.sock", Caller(caller), started=started)
-            api.shutdown()
-            thread.join()
+        with serving(tmp_path / "api") as api:
+            yield Place(engine, image, sweep, api, tmp_path / "api/api.sock", Caller(caller), started=started)
     finally:
         for gateway in started:
             gateway.stop()
@@ -243,7 +177,7 @@ def test_a_capture_plays_again_and_strictly(place: Place, tmp_path: Path) -> Non
     path.write_bytes(dump(tape))
     assert read_tape(path) == tape
 
-    place.api.shutdown()
+    place.socket.unlink()
     again = {**asked, "system": "It is 2027-01-02.", "metadata": {"user_id": "somebody else"}}
     token = replay(place, gateway, tape)
     assert place.ask(token, again)[0] == 429

@@ -25,17 +25,20 @@ from typing import Any
 
 from docker import DockerClient
 
+from runner.cassettes import TAPE
 from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
-from runner.errors import AgentError, InfraError, LastingError, RunError
+from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.metrics import compute
 from runner.evidence.validate import schema_findings, tail_findings
-from runner.gateway.compile import compile_program
+from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
-from runner.gateway.journal import Entry, script_problems
+from runner.gateway.journal import Entry
+from runner.gateway.program import model_failures, model_problems, program_for
 from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
+from runner.records.redact import Redactor
 from runner.records.schema import AgentExit, Finding, Proof, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
@@ -80,6 +83,8 @@ class Bench:
     gateway: Callable[[], Gateway]
     #: Image folder -> version of the ACP schema -> its file.
     schemas: Mapping[str, Mapping[str, Any]]
+    #: Strikes keys out of what is kept; None: no key is near.
+    redactor: Redactor | None = None
 
 
 class Run:
@@ -98,7 +103,7 @@ class Run:
         self._token = secrets.token_hex(16)
         self._workspace = f"/workspace/{self._fixture.id}"
         self._tar = fixture_tar(bench.loaded.fixture_folder(cell.fixture))
-        self._program = compile_program(bench.loaded.script(cell.model), self._adapter, self._workspace)
+        self._program = program_for(bench.loaded, cell, self._workspace)
         self._clock = PhaseClock()
         self._errors: list[RunError] = []
         self._proofs: list[Proof] = []
@@ -362,6 +367,13 @@ class Run:
         collected = self._bench.gateway().collect(self._token)
         self._entries = collected.entries
         self._attempt.write_lines("model.jsonl", collected.lines)
+        self._errors += model_failures(self._entries)
+        self._findings += drift(self._entries)
+        if self._program.get("mode") == "capture":
+            try:
+                self._attempt.write_bytes(TAPE, dump(tape_of(self._entries)))
+            except UsageError as problem:
+                self._findings.append(Finding(id="no-tape", message=str(problem)))
 
     def _remove(self, verifier: Future[None]) -> None:
         with self._clock.phase("remove"):
@@ -387,7 +399,7 @@ class Run:
             turns.append(turn_of(cli, self._spawn_ns))
         else:
             findings += schema_findings(frames, self._bench.schemas[self._adapter.image]) + tail_findings(frames)
-        problems = script_problems(self._entries, self._program, stopped=played.unreachable if played else None)
+        problems = model_problems(self._entries, self._program, stopped=played.unreachable if played else None)
         outcome = decide(self._errors, problems if played else [], self._verdict)
         record = Record(
             sweep=self._bench.loaded.sweep.id,
@@ -423,8 +435,16 @@ class Run:
         )
         exact, sampled = compute(record, frames, self._entries, cli)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
+        if self._bench.redactor is not None:
+            record = self._redacted(record, self._bench.redactor)
         self._attempt.commit(record)
         return record
+
+    def _redacted(self, record: Record, redactor: Redactor) -> Record:
+        """The record, and before it all files of the attempt, without what looks like a key."""
+        for name in redactor.files(self._attempt.path):
+            record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
+        return Record.model_validate_json(redactor(record.model_dump_json().encode()))
 
     def _agent_exit(self) -> AgentExit | None:
         if self._spawn_ns is None:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
+from runner import cassettes
 from runner.config.catalog import LoadedSweep
 from runner.config.source import shown
 from runner.errors import ConfigError, Interrupted, UsageError
+from runner.gateway.outward import Outward
 from runner.interrupt import Interrupt, interruptible
 from runner.outcome import Aborted
 from runner.plan import Cell, remaining
@@ -62,12 +64,17 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     :raises ConfigError: a fixture's folder is not what its file pins.
     :raises EngineUnavailable: no engine.
     :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
-    :raises UsageError: `out` is in use, or `resume` finds another plan or other pins there.
+    :raises UsageError: a live model's key is not there or its cassette is there already, `out` is in use, or `resume`
+        finds another plan or other pins there.
     :raises InfraError: the disk is full; what was written before is whole.
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
     _demand_fixtures(loaded)
     _demand_room(options.out)
+    models = {cell.model for cell in cells}
+    outward = Outward.of(loaded, models)
+    if not options.resume:
+        cassettes.demand_room(loaded, models)
     client = connect()
     for name in reap(client).failed:
         progress.note(f"left over from a dead run and not removed: {name}")
@@ -75,7 +82,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     pinned = pin(images, loaded.adapters.values(), progress.note)
     with (
         interruptible() as interrupt,
-        Stage(client, loaded, pinned) as stage,
+        Stage(client, loaded, pinned, outward) as stage,
         _directory(loaded, cells, options, stage) as out,
     ):
         todo = remaining(cells, _finished(out)) if options.resume else list(cells)
@@ -85,6 +92,8 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
             report = build(loaded.sweep.id, out.lock, out.cells, out.records())
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
                 out.write_json("report.json", report.model_dump(mode="json"))
+        for note in cassettes.keep(out, loaded):
+            progress.note(note)
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
@@ -159,7 +168,7 @@ class _Sweep:
 
     @property
     def _stopped(self) -> bool:
-        return self._interrupt.asked or self._full is not None
+        return self._interrupt.asked or self._full is not None or self._stage.closed
 
     def _cell(self, cell: Cell) -> None:
         """Attempts at one cell until one is not `infra`, or there are no more; every attempt stays."""

@@ -8,6 +8,7 @@ import { Readable } from "node:stream";
 
 import { createServer as createAimock } from "@copilotkit/aimock";
 
+import { Session, isTaped } from "./cassette.mjs";
 import { DIALECTS } from "./dialects.mjs";
 import { CATCH_ALL, decide, serve } from "./factory.mjs";
 import { faultOf, gateOf, refusalOf } from "./faults.mjs";
@@ -42,6 +43,9 @@ class Exchange {
     this.fault = null;
     this.attempt = null;
     this.gate = null;
+    // Of models that are no script: what the ledger says of the cassette, and what is to be done before its line is written.
+    this.tape = null;
+    this.conclude = null;
     this.decision = { kind: "refused", rule: null, step: null, reason: "the request never came to its end", nearest: null };
     this.out = {};
     this.#capture();
@@ -115,14 +119,15 @@ class Exchange {
       nearest: decision.nearest,
       request: { headers: safeHeaders(this.request.headers), body: this.body },
       response: { headers: safeHeaders(response.getHeaders()), body: Buffer.concat(this.chunks).toString("utf8") },
+      tape: this.tape,
       aborted: !response.writableFinished && this.fault !== "reset",
     };
   }
 }
 
 export class Tap {
-  /** `onMiss(run, reason, nearest)` is called for every miss. */
-  static async create(journal, onMiss) {
+  /** `onMiss(run, reason, nearest)` is called for every miss; `upstreams` is the way out. */
+  static async create(journal, onMiss, upstreams) {
     const aimock = await createAimock([CATCH_ALL], {
       // Not strict: strict turns thinking off for models it does not know, and answers 400 by its own rules.
       strict: false,
@@ -130,16 +135,19 @@ export class Tap {
       logLevel: "silent",
     });
     await new Promise((done) => aimock.server.close(done));
-    return new Tap(journal, onMiss, aimock.server);
+    return new Tap(journal, onMiss, upstreams, aimock.server);
   }
 
-  constructor(journal, onMiss, aimock) {
+  constructor(journal, onMiss, upstreams, aimock) {
     this.journal = journal;
     this.onMiss = onMiss;
+    this.upstreams = upstreams;
     this.aimock = aimock;
     this.programs = new Map();
     // Run -> prompt and step -> requests for it so far. The one thing that answers depend on beside the request.
     this.attempts = new Map();
+    // Of the runs whose model is no script.
+    this.sessions = new Map();
     this.open = new Set();
     this.server = createHttpServer((request, response) => this.#handle(request, response));
     // Agents keep connections through their tool runs; a close of ours would race with their next request.
@@ -153,6 +161,11 @@ export class Tap {
     if (this.programs.has(run)) throw new Error("this run is registered already");
     if (!(program.dialect in DIALECTS)) {
       throw new Error(`dialect ${program.dialect} is not served; served: ${Object.keys(DIALECTS).join(", ")}`);
+    }
+    if (isTaped(program)) {
+      const miss = (exchange, found) => this.#miss(exchange, found);
+      const refuse = (exchange, reason, status = 404) => this.#refuse(exchange, reason, status);
+      this.sessions.set(run, new Session(run, program, { upstreams: this.upstreams, miss, refuse }));
     }
     this.programs.set(run, program);
     this.attempts.set(run, new Map());
@@ -172,6 +185,7 @@ export class Tap {
   forget(run) {
     this.programs.delete(run);
     this.attempts.delete(run);
+    this.sessions.delete(run);
     this.journal.forget(run);
   }
 
@@ -230,6 +244,11 @@ export class Tap {
       return;
     }
     const asked = { method: request.method, path: exchange.path, body: exchange.body, json: parse(exchange.body) };
+    const session = this.sessions.get(exchange.run);
+    if (session !== undefined) {
+      session.answer(exchange, asked);
+      return;
+    }
     const decision = decide(program, asked);
     exchange.decision = decision;
     exchange.view = asked.view;
@@ -275,15 +294,21 @@ export class Tap {
 
   #miss(exchange, { reason, nearest }, status = 400) {
     exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest };
-    const message = `SCRIPT MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`;
+    const message = `${this.sessions.has(exchange.run) ? "REPLAY" : "SCRIPT"} MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`;
     const dialect = DIALECTS[this.programs.get(exchange.run).dialect];
     if (!exchange.response.headersSent) exchange.reply(status, dialect.error(status, message));
     else exchange.response.destroy();
     this.onMiss(exchange.run, reason, nearest);
   }
 
+  #refuse(exchange, reason, status) {
+    exchange.decision = { kind: "refused", rule: null, step: null, reason, nearest: null };
+    exchange.reply(status, DIALECTS[this.programs.get(exchange.run).dialect].error(status, reason));
+  }
+
   #finish(exchange) {
     if (!this.open.delete(exchange)) return;
+    exchange.conclude?.();
     const { response, served } = exchange;
     const delayed = exchange.fault === "stall" || exchange.fault === "slow-start";
     if (exchange.fault !== null && !(delayed && response.writableFinished)) {

@@ -1,12 +1,14 @@
-"""What can be named in a sweep: adapters, surfaces, fixtures, scripted models; and a sweep with all its names resolved.
+"""What can be named in a sweep: adapters, surfaces, fixtures, models; and a sweep with all its names resolved.
 
-An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surfaces/...`, `configs/models/...`,
+An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surfaces/...`, `configs/models/...`
+(scripts, and live models where it says `kind: upstream`), `configs/cassettes/<on_disk(id)>/cassette.yaml`,
 `fixtures/<on_disk(id)>/fixture.yaml` with the fixture's tree in `tree/` beside it. The id *in* the file decides.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import runner
 from runner.config.adapter import Adapter
 from runner.config.base import on_disk
+from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
 from runner.config.gate import Comparison, Gate
 from runner.config.loader import Loaded, load, raise_all
@@ -24,16 +27,17 @@ from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
 from runner.config.policy import BUILTIN, Policy
 from runner.config.script import Script
-from runner.config.source import Place, shown
+from runner.config.source import Place, read_source, shown
 from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
+from runner.config.upstream import Normaliser, Upstream
 from runner.errors import ConfigError, UsageError
 
 #: File and 1-based line of what refers to an id; None: the command line does.
 At = tuple[Path, int | None]
 
-#: Kinds of model -> whether this version can run them.
-MODEL_KINDS = {"scripted": True, "replay": False, "capture": False, "live": False}
+#: Kinds of model -> what stands behind the name.
+MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upstream>", "live": "<upstream>"}
 #: Kinds of reset -> whether this version can do them.
 RESETS = {"container": True, "git-clean-fd": False, "git-clean-fdx": False}
 
@@ -41,7 +45,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
 
-M = TypeVar("M", Adapter, Surface, Fixture, Script, Gate)
+M = TypeVar("M", Adapter, Surface, Fixture, Script, Gate, Upstream, Cassette)
 
 
 @dataclass(frozen=True)
@@ -53,19 +57,33 @@ class _Shelf(Generic[M]):
     folder: str
     #: File of an id, below `folder`.
     pattern: str = "{name}.yaml"
+    #: Value of the key `kind` of its files, where a folder holds several kinds.
+    kind: str | None = None
 
     def file(self, root: Path, name: str) -> Path:
         return root / self.folder / self.pattern.format(name=on_disk(name))
 
     def files(self, root: Path) -> list[Path]:
-        return sorted((root / self.folder).glob(self.pattern.format(name="*")))
+        found = sorted((root / self.folder).glob(self.pattern.format(name="*")))
+        return [path for path in found if self.kind is None or _kind(path) == self.kind]
 
 
 _ADAPTERS = _Shelf("adapter", Adapter, "configs/adapters")
 _SURFACES = _Shelf("surface", Surface, "configs/surfaces")
-_SCRIPTS = _Shelf("script", Script, "configs/models")
+_SCRIPTS = _Shelf("script", Script, "configs/models", kind="scripted")
 _GATES = _Shelf("gate", Gate, "configs/gates")
+_UPSTREAMS = _Shelf("upstream", Upstream, "configs/models", kind="upstream")
+_CASSETTES = _Shelf("cassette", Cassette, "configs/cassettes", "{name}/cassette.yaml")
 _FIXTURES = _Shelf("fixture", Fixture, "fixtures", "{name}/fixture.yaml")
+
+
+def _kind(path: Path) -> str:
+    """What a file of configs/models is; one that cannot be read is a script, whose reader says what is wrong."""
+    try:
+        kind = read_source(path).data.get("kind")
+    except ConfigError:
+        return "scripted"
+    return "upstream" if kind == "upstream" else "scripted"
 
 
 def find_root(given: Path | None = None) -> Path:
@@ -130,16 +148,28 @@ class Catalog:
         """The folder of a fixture's tree: what becomes the workspace."""
         return _FIXTURES.file(self.root, name).parent / "tree"
 
-    def model(self, name: str, at: At | None = None) -> Script:
-        """The script behind a model's name (`scripted/<script>`). Raises as `adapter`."""
+    def upstream(self, name: str, at: At | None = None) -> Upstream:
+        """The live model of that id (without `live/` or `capture/`). Raises as `adapter`."""
+        return self._find(_UPSTREAMS, name, at).value
+
+    def cassette(self, name: str, at: At | None = None) -> Cassette:
+        """The cassette of that id (without `replay/`), its tapes being there. Raises as `adapter`."""
+        return self._find(_CASSETTES, name, at).value
+
+    def cassette_folder(self, name: str) -> Path:
+        """The folder of a cassette and its tapes, there or not."""
+        return _CASSETTES.file(self.root, name).parent
+
+    def model(self, name: str, at: At | None = None) -> Script | Upstream | Cassette:
+        """What stands behind a model's name (`scripted/<script>`, ...). Raises as `adapter`."""
         kind, slash, rest = name.partition("/")
         if not slash or not rest:
             raise _error(at, f"model {quoted(name)} must be written <kind>/<name>, for example scripted/fix-semver")
         if kind not in MODEL_KINDS:
             raise _error(at, f"unknown kind of model {quoted(kind)}{suggest(kind, MODEL_KINDS)}")
-        if not MODEL_KINDS[kind]:
-            raise _error(at, f"model {quoted(name)}: this version runs only scripted/<script>, not {kind}/...")
-        return self.script(rest, at)
+        if kind == "scripted":
+            return self.script(rest, at)
+        return self.cassette(rest, at) if kind == "replay" else self.upstream(rest, at)
 
     def adapters(self) -> list[Loaded[Adapter]]:
         """Every adapter, by file name. Raises ConfigErrors with the faults of all files."""
@@ -190,12 +220,22 @@ class Catalog:
             if not (self.root / "images" / value.image).is_dir():
                 names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
                 raise loaded.error(("image",), f"unknown image {quoted(value.image)}{suggest(value.image, names)}")
+        if isinstance(value, Upstream | Cassette):
+            for index, rule in enumerate(value.normalisers):
+                if isinstance(rule, Normaliser) and rule.fault is not None:
+                    raise loaded.error(("normalisers", index, "pattern"), rule.fault)
+        if isinstance(value, Upstream) and value.address not in value.allow:
+            raise loaded.error(("allow",), f"the list lacks the model's own address, {quoted(value.address)}")
+        if isinstance(value, Cassette):
+            for index, tape in enumerate(value.tapes):
+                if not (path.parent / tape.file).is_file():
+                    raise loaded.error(("tapes", index, "file"), f"there is no file {shown(path.parent / tape.file)}")
         if isinstance(value, Fixture) and not self.fixture_folder(value.id).is_dir():
             raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
 
     def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
         path = shelf.file(self.root, name)
-        if _ID.fullmatch(name) and path.is_file():
+        if _ID.fullmatch(name) and path in shelf.files(self.root):
             loaded = self._load(shelf, path)
             if loaded.value.id == name:
                 return loaded
@@ -208,7 +248,7 @@ class Catalog:
             try:
                 yield self._load(shelf, path).value.id
             except ConfigError:
-                yield path.parent.name if shelf is _FIXTURES else path.stem
+                yield path.parent.name if "/" in shelf.pattern else path.stem
 
 
 def _check_script(loaded: Loaded[Any]) -> None:
@@ -241,6 +281,10 @@ class LoadedSweep:
     digests: Mapping[str, str]
     #: 1-based line of each entry of `arms`.
     arm_lines: tuple[int, ...] = field(default=())
+    #: By the model's whole name, `live/<upstream>` or `capture/<upstream>`.
+    upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    #: By the model's whole name, `replay/<cassette>`.
+    cassettes: Mapping[str, Cassette] = field(default_factory=dict)
 
     def fixture_folder(self, fixture: str) -> Path:
         """The folder of a fixture's tree."""
@@ -249,6 +293,10 @@ class LoadedSweep:
     def script(self, model: str) -> Script:
         """The script of a model's whole name."""
         return self.scripts[model]
+
+    def cassette_folder(self, cassette: str) -> Path:
+        """The folder of a cassette's id, there or not."""
+        return Catalog(self.root).cassette_folder(cassette)
 
 
 def policy_id(policy: str | Policy) -> str:
@@ -277,6 +325,8 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
         trees={name: catalog.fixture_folder(name) for name in resolver.fixtures},
         digests=catalog.sources(),
         arm_lines=tuple(loaded.source.line(("arms", index)) for index in range(len(loaded.value.arms))),
+        upstreams=resolver.upstreams,
+        cassettes=resolver.cassettes,
     )
 
 
@@ -292,6 +342,8 @@ class _Resolver:
         self.fixtures: dict[str, Fixture] = {}
         self.policies: dict[str, Policy] = {}
         self.scripts: dict[str, Script] = {}
+        self.upstreams: dict[str, Upstream] = {}
+        self.cassettes: dict[str, Cassette] = {}
         #: Written out anywhere in the sweep, so that another entry may name them.
         self.written: dict[str, Policy] = {}
         for matrix in loaded.value.arms:
@@ -309,7 +361,14 @@ class _Resolver:
         for i, name in enumerate(matrix.fixtures):
             self._take(self.fixtures, name, self.catalog.fixture, (*here, "fixtures", i))
         for i, name in enumerate(matrix.models):
-            self._take(self.scripts, name, self.catalog.model, (*here, "models", i))
+            kind = name.partition("/")[0]
+            taped: dict[str, dict[str, Any]] = {
+                "replay": self.cassettes,
+                "live": self.upstreams,
+                "capture": self.upstreams,
+            }
+            into: dict[str, Any] = taped.get(kind, self.scripts)
+            self._take(into, name, self.catalog.model, (*here, "models", i))
         for i, policy in enumerate(matrix.policies):
             self._policy(policy, (*here, "policies", i))
         for i, reset in enumerate(matrix.resets):
@@ -372,6 +431,23 @@ class _Resolver:
                 script = self.scripts.get(name)
                 if script is not None:
                     self._script(script, adapter, (*here, "models", i))
+                recorded = self.cassettes.get(name)
+                spoken = recorded or self.upstreams.get(name)
+                if spoken is not None and spoken.dialect != adapter.dialect:
+                    problem = f"model {quoted(name)} speaks {spoken.dialect}, adapter {quoted(adapter.id)} "
+                    self._fault((*here, "models", i), f"{problem}{adapter.dialect}")
+                elif recorded is not None:
+                    self._tapes(recorded, adapter, matrix, (*here, "models", i))
+
+    def _tapes(self, cassette: Cassette, adapter: Adapter, matrix: Matrix, place: Place) -> None:
+        """Every run needs a tape of its own."""
+        policies = [policy_id(policy) for policy in matrix.policies]
+        for surface, fixture, policy in itertools.product(matrix.surfaces, matrix.fixtures, policies):
+            if cassette.tape(adapter.id, surface, fixture, policy) is None:
+                there = "; ".join(f"{t.adapter}, {t.surface}, {t.fixture}, {t.policy}" for t in cassette.tapes)
+                wanted = f"{adapter.id}, {surface}, {fixture}, {policy}"
+                problem = f"cassette {quoted(cassette.id)} has no tape for {wanted}; it has: {there}"
+                self._fault(place, problem)
 
     def _script(self, script: Script, adapter: Adapter, place: Place) -> None:
         if script.dialects is not None and adapter.dialect not in script.dialects:

@@ -6,6 +6,7 @@ from typing import Any
 
 from runner.config.adapter import Adapter
 from runner.config.base import Config
+from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
 from runner.config.gate import Gate
 from runner.config.nearest import suggest
@@ -13,6 +14,7 @@ from runner.config.policy import Policy
 from runner.config.script import Script
 from runner.config.surface import Surface
 from runner.config.sweep import Sweep
+from runner.config.upstream import Upstream
 from runner.errors import UsageError
 
 #: What `acpbench schema` knows, by name.
@@ -21,6 +23,8 @@ KINDS: dict[str, type[Config]] = {
     "surface": Surface,
     "fixture": Fixture,
     "script": Script,
+    "upstream": Upstream,
+    "cassette": Cassette,
     "policy": Policy,
     "sweep": Sweep,
     "gate": Gate,

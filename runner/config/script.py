@@ -213,6 +213,7 @@ class Streaming(Config):
 class Script(Config):
     """`configs/models/<id>.yaml`. Paths are relative to the workspace; tool maps make them absolute."""
 
+    kind: Literal["scripted"] = "scripted"
     id: Id
     title: str = ""
     steps: list[Step] = Field(min_length=1)

@@ -60,6 +60,36 @@ class Message(Part):
     body: str
 
 
+class Difference(Part):
+    """A place in which a request and the recorded one differ; None: it is not there at all."""
+
+    at: str
+    character: int
+    recorded: str | None
+    asked: str | None
+
+
+class Taped(Part):
+    """What the ledger says of the cassette. Replay: `entry` that answered and `drift`, or the `differences` of a miss.
+    Capture: all else, of which the tape is made."""
+
+    entry: int | None = None
+    #: Parts out of the match key whose hash is not the recorded one.
+    drift: list[str] = []
+    #: To the nearest entry, the first twenty.
+    differences: list[Difference] = []
+    version: int | None = None
+    request: dict[str, Any] | None = None
+    hashed: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    #: Milliseconds since the request's last byte, and the bytes: text, or `{"base64": ...}`.
+    chunks: list[tuple[float, str | dict[str, str]]] = []
+    #: Who ended the answer: nobody before its time, the upstream, or the agent.
+    end: Literal["whole", "cut", "client"] | None = None
+    #: The answer says the run's token in a form that cannot be masked.
+    leak: bool = False
+
+
 class Entry(Part):
     """One request. Times: CLOCK_MONOTONIC ns; both `_end_ns` are the last byte, of request and response."""
 
@@ -98,6 +128,8 @@ class Entry(Part):
     nearest: str | None
     request: Message
     response: Message
+    #: Models that are no script.
+    tape: Taped | None = None
     #: The client hung up before the response's end.
     aborted: bool
 

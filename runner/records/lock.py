@@ -96,12 +96,30 @@ def build_lock(
             model: {**script.streaming.model_dump(), **script.latency.model_dump()}
             for model, script in sorted(loaded.scripts.items())
         },
+        "models": _models(loaded),
         "limits": {name: adapter.limits.model_dump() for name, adapter in sorted(loaded.adapters.items())},
         "knobs": sweep.knobs.model_dump(),
         "jobs": jobs,
         "engine": _sorted(engine),
         "kernel": kernel,
     }
+
+
+def _models(loaded: LoadedSweep) -> dict[str, Any]:
+    """What stands behind models that are no script: a cassette's tapes by digest, or an upstream without its key."""
+    found: dict[str, Any] = {}
+    for name, cassette in sorted(loaded.cassettes.items()):
+        folder = loaded.cassette_folder(cassette.id)
+        found[name] = {
+            "timing": loaded.sweep.knobs.replay_timing,
+            "captured": cassette.captured,
+            "tapes": {
+                tape.file: hashlib.sha256((folder / tape.file).read_bytes()).hexdigest() for tape in cassette.tapes
+            },
+        }
+    for name, upstream in sorted(loaded.upstreams.items()):
+        found[name] = upstream.model_dump(mode="json", by_alias=True, exclude={"kind", "title", "key"})
+    return found
 
 
 def _adapter(pins: AdapterPins) -> dict[str, Any]:

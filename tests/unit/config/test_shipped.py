@@ -22,6 +22,7 @@ def test_sweeps_load_with_all_they_name(path: Path) -> None:
 def test_adapters_and_scripts_load() -> None:
     assert Catalog(ROOT).adapters()
     assert Catalog(ROOT).scripts()
+    assert Catalog(ROOT).upstream("anthropic").address == "api.anthropic.com:443"
 
 
 @pytest.mark.parametrize(

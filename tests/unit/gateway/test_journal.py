@@ -56,6 +56,7 @@ def line(**changed: Any) -> dict[str, Any]:
         "nearest": None,
         "request": {"headers": {"x-api-key": "***"}, "body": "{}"},
         "response": {"headers": {}, "body": "event: é\u2028"},
+        "tape": None,
         "aborted": False,
         **changed,
     }

@@ -108,10 +108,10 @@ def main() -> None:
             )
         )
     heads = ["answer", "n", "aimock p50 ms", "p95", "gateway p50 ms", "p95", "added p50 ms", "ratio"]
-    print(tabulate(rows, heads, disable_numparse=True))  # noqa: T201
+    print(tabulate(rows, heads, disable_numparse=True))
     crowd = measure(PACE, 1, AT_ONCE)["crowd"]
     alone = PACE["ttft_ms"] + 10 * 1000 * 8 / PACE["tokens_per_s"]
-    print(  # noqa: T201
+    print(
         f"{AT_ONCE} streams at once, paced to about {alone:.0f} ms each: {crowd['whole']} came whole, each in "
         f"{min(crowd['ms']):.0f}-{max(crowd['ms']):.0f} ms (median {median(crowd['ms']):.0f}), "
         f"all in {crowd['total_ms']:.0f} ms"

@@ -25,7 +25,8 @@ from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
 from runner.sandbox.reaper import reap
 from tests.engine.api import Api, Reply, answer, serving
-from tests.engine.test_gateway import Caller, program, question, tool_calls
+from tests.engine.gateway_harness import Caller, program
+from tests.engine.test_gateway import question, tool_calls
 from tests.engine.upstream import canary, on_network, stand_in
 
 pytestmark = pytest.mark.engine

@@ -55,10 +55,10 @@ export class Session {
   /** Answer an exchange whose request has come in whole. */
   answer(exchange, asked) {
     const { method } = asked;
-    const generates = method === "POST" && this.dialect.generates(asked.path);
+    const generates = method === "POST" && this.dialect.route(asked.path) !== null;
     if (!generates && !(method === "POST" && this.dialect.counts(asked.path))) {
       // Probes and the like never leave: they are answered by rule in every mode.
-      const decision = decide({ ...this.program, steps: [] }, asked);
+      const decision = decide({ continuations: [], ...this.program, steps: [] }, asked);
       exchange.decision = decision;
       exchange.view = asked.view;
       if (decision.type === "plain") exchange.reply(decision.status, decision.json);
@@ -66,7 +66,7 @@ export class Session {
       return;
     }
     const object = asked.json !== null && typeof asked.json === "object" && !Array.isArray(asked.json);
-    asked.view = object ? this.dialect.read(asked.json, asked.path) : null;
+    asked.view = object ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? []) : null;
     exchange.view = asked.view;
     const rule = this.program.side_requests.find((one) => unmet(one, asked).length === 0);
     const name = rule?.name ?? (generates ? null : "count-tokens");

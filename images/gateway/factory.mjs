@@ -109,6 +109,11 @@ function mainAnswer(program, request, dialect) {
   if (view.tools.length === 0 && program.steps.some((step) => step.calls.length > 0)) {
     return miss(`a request without tools that no side rule knows: ${head(view)}`, nearestRule(program.side_requests, request));
   }
+  const turn = view.prompts - (request.firstPrompt ?? view.prompts) + 1;
+  if (program.turns != null && turn > program.turns) {
+    const most = `the script is played for ${program.turns} prompt(s); this would be number ${turn}`;
+    return miss(`${most}: ${head(view)}`, nearestRule(program.side_requests, request));
+  }
   const { step, skipped } = nextStep(program, view);
   if (step === undefined) {
     const passed = skipped.map((one) => `; step ${one.step} is passed over: ${one.reason}`).join("");
@@ -133,7 +138,8 @@ function mainAnswer(program, request, dialect) {
 /**
  * Decide one request of a registered run.
  *
- * `request` = {method, path (without run token and query), body (raw text), json (parsed, or undefined)}; gains `view`.
+ * `request` = {method, path (without run token and query), body (raw text), json (parsed, or undefined), firstPrompt (number
+ * of the prompt that the run's first main request was for; undefined: this may be it)}; gains `view`.
  * Returns one of
  * - {type: "answer", kind: "main"|"side", rule, step, skipped, calls, usage, finish, latency, faults, response}: `response` is
  *   aimock's, `skipped` the steps passed over for this one.

@@ -144,10 +144,12 @@ export class Tap {
     this.upstreams = upstreams;
     this.aimock = aimock;
     this.programs = new Map();
-    // Run -> prompt and step -> requests for it so far. The one thing that answers depend on beside the request.
+    // Run -> prompt and step -> requests for it so far, and the number of the first prompt it was asked for (agents may put
+    // prompts of their own before the user's). The one thing that answers depend on beside the request.
     this.attempts = new Map();
     // Of the runs whose model is no script.
     this.sessions = new Map();
+    this.firstPrompts = new Map();
     this.open = new Set();
     this.server = createHttpServer((request, response) => this.#handle(request, response));
     // Agents keep connections through their tool runs; a close of ours would race with their next request.
@@ -167,6 +169,9 @@ export class Tap {
       const refuse = (exchange, reason, status = 404) => this.#refuse(exchange, reason, status);
       this.sessions.set(run, new Session(run, program, { upstreams: this.upstreams, miss, refuse }));
     }
+    const patterns = [...(program.continuations ?? []), ...Object.values(program.results ?? {}).flat()];
+    for (const when of (program.steps ?? []).map((step) => step.when)) patterns.push(when?.matches ?? "", when?.lacks ?? "");
+    for (const pattern of patterns) new RegExp(pattern); // throws here, not in the middle of a run
     this.programs.set(run, program);
     this.attempts.set(run, new Map());
   }
@@ -186,6 +191,7 @@ export class Tap {
     this.programs.delete(run);
     this.attempts.delete(run);
     this.sessions.delete(run);
+    this.firstPrompts.delete(run);
     this.journal.forget(run);
   }
 
@@ -249,9 +255,11 @@ export class Tap {
       session.answer(exchange, asked);
       return;
     }
+    asked.firstPrompt = this.firstPrompts.get(exchange.run);
     const decision = decide(program, asked);
     exchange.decision = decision;
     exchange.view = asked.view;
+    if (decision.kind === "main") this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
     if (decision.type === "miss") this.#miss(exchange, decision);
     else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, decision.reason));
     else if (decision.type === "plain") exchange.reply(decision.status, decision.json);

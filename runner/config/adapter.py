@@ -94,8 +94,11 @@ class SideRule(Config):
 class ResultPatterns(Config):
     """How the agent words what came of a tool call, where the API has no field for it. Any of them decides."""
 
+    #: Says who did it: a test runner's summary counts cancelled tests, and a shell is denied permission too.
     rejected: list[Regex] = [
-        r"(?i:\b(rejected|denied|refused|declined|cancell?ed|not allowed)\b|doesn't want to (proceed|take this action))"
+        r"(?i:\b(rejected|refused|denied|declined|cancell?ed) by (the |your )?user\b)",
+        r"(?i:\buser (has |had )?(rejected|refused|denied|declined|cancell?ed)\b)",
+        r"(?i:\buser (did not|didn't|does not|doesn't) (allow|approve|want)\b)",
     ]
     failed: list[Regex] = [r"(?i:\bexit(ed)?( with)?( status| code)?:? [1-9])"]
 

@@ -217,6 +217,8 @@ class Script(Config):
     id: Id
     title: str = ""
     steps: list[Step] = Field(min_length=1)
+    #: User prompts that the script is played for, each from its first step; one more is a miss.
+    turns: int = Field(default=1, gt=0)
     latency: Latency = Latency()
     streaming: Streaming = Streaming()
     dialects: list[Literal["anthropic", "openai-chat", "openai-responses", "gemini"]] | None = None

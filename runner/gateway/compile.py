@@ -42,7 +42,7 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
     """Return the program (JSON data; the same for the same arguments).
 
     Its keys: `dialect`, `steps` (each `index`, `when`, `say`, `think`, `calls`, `usage`, `finish`, `latency`,
-    `faults`), `side_requests`, `results`, `continuations`, `streaming`, `latency`.
+    `faults`), `turns`, `side_requests`, `results`, `continuations`, `streaming`, `latency`.
 
     :param workspace: absolute path of the workspace inside the container.
     :raises UsageError: the script is not for this dialect.
@@ -57,6 +57,7 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
     return {
         "dialect": adapter.dialect,
         "steps": [_step(index, script, adapter, workspace) for index in range(len(script.steps))],
+        "turns": script.turns,
         "side_requests": [rule.model_dump(mode="json") for rule in adapter.side_requests],
         "results": adapter.results.model_dump(mode="json"),
         "continuations": adapter.continuations,

@@ -3,7 +3,8 @@
     python -m tests.bench.bench_gateway
 
 Both are reached over a Unix socket from a third container by one client with kept connections; a request is as large
-as a coding agent's (90 kB), the answer 320 characters of text. Then a hundred paced streams at once: all come whole.
+as a coding agent's (90 kB), the answer 320 characters of text. Then a hundred paced streams at once: all must come
+whole.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from runner.config.adapter import ResultPatterns
+from runner.errors import InfraError
 from runner.evidence.resilience import incidents
 from runner.gateway.container import Gateway
 from runner.gateway.journal import script_problems, skipped_steps
@@ -271,3 +273,28 @@ def test_a_fault_may_never_end(gateway: Gateway, call: Caller, run: Register) ->
     entries = gateway.collect(turn.token).entries
     assert script_problems(entries, given) == []
     assert incidents(entries)[0].outcome == "gave-up"
+
+
+def test_a_prompt_that_nobody_typed_is_a_miss_with_its_words(gateway: Gateway, call: Caller, run: Register) -> None:
+    speaker = SPEAKERS[0]
+    token = run(program(2, dialect="anthropic", turns=2))
+
+    def ask(*prompts: str) -> tuple[int, str]:
+        body = speaker.ask([], prompt="context of the agent's own", stream=False)
+        for prompt in prompts:
+            body["messages"] += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": prompt}]
+        return call("POST", f"/r/{token}/v1/messages", body)
+
+    assert [ask("first")[0], ask("first", "second")[0]] == [200, 200]
+    status, text = ask("first", "second", "Suggest what to type next")
+    assert status == 400
+    assert 'played for 2 prompt(s); this would be number 3: \\"Suggest what to type next' in text
+    assert [entry.kind for entry in gateway.collect(token).entries] == ["main", "main", "miss"]
+
+
+def test_a_pattern_that_the_gateway_cannot_read_is_refused_before_the_run(gateway: Gateway, run: Register) -> None:
+    with pytest.raises(InfraError, match="Invalid regular expression"):
+        run(program(results={"rejected": ["(?P<name>x)"], "failed": []}))
+    # the ones that every adapter has
+    token = run(program(results=ResultPatterns().model_dump()))
+    gateway.collect(token)

@@ -2,9 +2,9 @@
 
     python -m tests.bench.bench_delay [--adapter claude-agent-acp@0.64.0] [--repeat 10] [--out DIR]
 
-One sweep: the adapter, its twin, and a variant that a shell starts 150 ms later. The twin must move no gated metric; the
-variant must regress in handshake_ms, to_result_ms and wall_ms, by as much in each, and in no other sampled metric; no
-count may change. Exit code 1 where it is otherwise.
+One sweep: the adapter, its twin, and a variant that a shell starts 150 ms later. The twin must move no gated metric;
+the variant must regress in handshake_ms, to_result_ms and wall_ms, by as much in each, and in no other sampled metric;
+no count may change. Exit code 1 where it is otherwise.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, Volumes
 from runner.surfaces.acp import AcpDriver
 from runner.surfaces.cli import CliDriver, turn_of
-from runner.surfaces.cli_parsers import CliResult, parse
+from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 from runner.verifier import Verifier, guest_command
@@ -214,7 +214,7 @@ class Run:
             tar=base64.b64encode(self._tar).decode("ascii"),
             tree=self._fixture.tree,
             commit=self._fixture.commit,
-            home={path: self._fill(text) for path, text in self._launch.home.items()},
+            home={path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()},
         )
         proved = self._guest.call(
             "prove",
@@ -394,7 +394,8 @@ class Run:
         turns = list(played.turns) if played else []
         findings = self._findings + (played.findings if played else [])
         if self._surface.transport == "cli" and self._spawn_ns is not None:
-            cli = parse(self._launch.parser, ((f.t_ns, f.raw) for f in frames if f.channel == "stdout"))
+            stdout = ((f.t_ns, f.raw) for f in frames if f.channel == "stdout")
+            cli = parse(self._launch.parser, stdout, kinds_of(self._adapter))
             findings += cli.findings
             turns.append(turn_of(cli, self._spawn_ns))
         else:

@@ -10,7 +10,15 @@ from runner.config.base import Config, Id, Regex
 
 Dialect = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 #: How a CLI surface's standard output is read.
-CliParser = Literal["claude-stream-json", "gemini-stream-json", "codex-json", "opencode-json", "generic"]
+CliParser = Literal[
+    "claude-stream-json",
+    "gemini-stream-json",
+    "codex-json",
+    "opencode-json",
+    "vibe-streaming",
+    "cline-json",
+    "generic",
+]
 Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan"]
 
 
@@ -134,8 +142,9 @@ class Adapter(Config):
     #: The transports it has.
     acp: Launch | None = None
     cli: Launch | None = None
-    #: Environment of every transport (a launch's own `env` wins).
+    #: Environment and HOME files of every transport (a launch's own `env` and `home` win).
     env: dict[str, str] = {}
+    home: dict[str, str] = {}
     session: Session = Session()
     #: Meaning -> ordered alternatives: the gateway takes the first one whose tool the request offers.
     tools: dict[Meaning, list[ToolCall]]

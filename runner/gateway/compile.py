@@ -5,6 +5,7 @@ takes the first whose tool the request offers (tools depend on surface and model
 
 Placeholders in a tool map's arguments, beside the meaning's own fields:
 
+- a read's `{end_line}` is the last of its `limit` lines;
 - `{path}` is absolute, `{relative_path}` as the script has it, `{workspace}` the workspace;
 - `{<field>_sh}` is quoted for a POSIX shell;
 - a string that is one placeholder and nothing else takes the field's own type; a null field's key is left out;
@@ -27,7 +28,7 @@ from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Edit, Plan, Script, When, Write
+from runner.config.script import Edit, Plan, Read, Script, Step, When, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
 from runner.gateway import patch
@@ -127,6 +128,8 @@ def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
         fields["relative_path"] = relative
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
     fields["workspace"] = workspace
+    if isinstance(said, Read):
+        fields["end_line"] = (said.line or 1) + said.limit - 1 if said.limit is not None else None
     if isinstance(said, Plan):
         text = "\n".join(said.entries)
         fields |= {"entries": text, "entries_text": text, _EACH: said.entries}

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from runner import __version__
-from runner.cli import adapters, compare, frames, history, images, machine, nightly, report, schema, script, sweep
+from runner.cli import (
+    adapters,
+    bisect,
+    compare,
+    frames,
+    history,
+    images,
+    machine,
+    nightly,
+    report,
+    schema,
+    script,
+    sweep,
+)
 from runner.cli.output import out
 from runner.cli.state import State
 
@@ -51,6 +64,7 @@ app.command()(frames.frames)
 app.add_typer(images.app, name="images")
 app.add_typer(adapters.app, name="adapters")
 app.add_typer(script.app, name="script")
+app.command()(bisect.bisect)
 app.command()(machine.doctor)
 app.command()(machine.clean)
 app.command()(schema.schema)

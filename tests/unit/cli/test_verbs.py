@@ -183,9 +183,13 @@ def test_frames_of_what_is_no_attempt(root: Path, run: Path) -> None:
     assert "not a frame log" in str(raised(root, "frames", str(run)))
 
 
-def test_adapters_list(root: Path) -> None:
-    lines = invoke(root, "adapters", "list").stdout.splitlines()
-    assert lines[2].split() == ["agent@1.0.0", "acp,", "cli", "anthropic", "agent-1", "agent@1.0.0"]
+def test_adapters_list_without_an_engine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{root}/no.sock")
+    listed = invoke(root, "adapters", "list")
+    words = ["agent@1.0.0", "acp,", "cli", "anthropic", "agent-1", "-", "-", "-", "agent@1.0.0"]
+    lines = listed.stdout.splitlines()
+    assert lines[2].split() == words
+    assert listed.stderr.startswith("sizes are unknown: ")
     assert lines[3].split()[:2] == ["other@2", "acp"]
 
 

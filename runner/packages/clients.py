@@ -82,7 +82,7 @@ class Clients:
 
     def run(self, script: str, files: Mapping[str, bytes], fetch: Sequence[str] = ()) -> Ran:
         """Run a shell script in a folder that holds `files`; then `fetch` files from it. Raises BuildError."""
-        command = ["sh", "-c", f". {host.MOUNT}/env && cd /{WORK} && {script}"]
+        command = ["sh", "-c", f"mkdir -p /{WORK} && cd /{WORK} && . {host.MOUNT}/env && {script}"]
         try:
             with created(self._client, self._image, command, network="host") as container:
                 self._client.api.put_archive(container, "/", self._packed(files))

@@ -177,6 +177,9 @@ def _rewritten(
     for index, package in enumerate(old.packages):
         after = wanted if index == 0 else versions.get(package.name, package.version)
         change(("packages", index, "version"), package.version, after)
+        at = loaded.source.line(("packages", index, "version")) - 1
+        # YAML would read 3.10 as a number.
+        lines[at] = re.sub(r"(version: )(\d+(?:\.\d+)?)(?=\s|,|\}|$)", r'\1"\2"', lines[at])
         swaps.append((package.version, after))
     for index, program in enumerate(old.programs):
         pinned, printed = inside(program.expect), inside(said[program.name])

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Edit, Plan, Read, Script, Step, When, Write
+from runner.config.script import Edit, Plan, Read, Script, When, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
 from runner.gateway import patch

@@ -50,8 +50,8 @@ IDNA = "idna==3.7 \\\n    --hash=sha256:82fee1fc78add43492d3a1898bfa6d8a904cc97d
 @pytest.fixture
 def root(tmp_path: Path, engine: docker.DockerClient) -> Iterator[Path]:
     """A root with `tiny@7.6.0` (npm) and `small@3.7` (PyPI)."""
-    for folder in ("configs/adapters", "images", "fixtures"):
-        (tmp_path / folder).mkdir(parents=True)
+    for below in ("configs/adapters", "images", "fixtures"):
+        (tmp_path / below).mkdir(parents=True)
     for name in ("base", "npm", "node"):
         (tmp_path / "images" / name).symlink_to(REPOSITORY / "images" / name)
     for name, version, registry, package, command, dockerfile in (

@@ -20,6 +20,7 @@ const text = (content) => (typeof content === "string" ? content : list(content)
 function readAnthropic(body) {
   let prompts = 0;
   let lastText = "";
+  let promptText = "";
   let callIds = [];
   let inPrompt = false;
   for (const message of list(body.messages)) {
@@ -28,8 +29,9 @@ function readAnthropic(body) {
       // Context and prompt may come as two user messages in a row: one prompt.
       if (opens && !inPrompt) prompts += 1;
       if (opens) callIds = [];
-      inPrompt = opens;
       lastText = text(message.content);
+      if (opens) promptText = inPrompt ? `${promptText}\n${lastText}` : lastText;
+      inPrompt = opens;
     } else if (message.role === "assistant") {
       inPrompt = false;
       for (const block of list(message.content)) if (block.type === "tool_use") callIds.push(String(block.id));
@@ -42,6 +44,7 @@ function readAnthropic(body) {
     prompts,
     callIds,
     lastText,
+    promptText,
   };
 }
 
@@ -50,7 +53,7 @@ function readAnthropic(body) {
  * - `counts(path)`: is this a path that asks for a token count; `count(n)` is its answer's body.
  * - `probes`: paths that a HEAD may ask for.
  * - `read(body)`: the parsed request as {model, stream, tools: offered names, prompts: user prompts so far, callIds: of the
- *   tool calls since the last user prompt, lastText: of the last user message}.
+ *   tool calls since the last user prompt, lastText: of the last user message, promptText: of the last user prompt}.
  * - `ids`: prefixes of tool call and message ids. `finish`: our stop reason -> aimock's `finishReason`.
  * - `error(type, message)`: an error's body.
  */

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { DIALECTS } from "./dialects.mjs";
 
+// A sub-agent's ids have `a<number>` before that.
 const CALL_ID = /p(\d+)s(\d+)x(\d+)$/;
 // Tokens served where no step says how many: side requests and token counts.
 const SIDE_USAGE = { input: 100, output: 10 };
@@ -114,18 +115,27 @@ function sideAnswer(rule, request, dialect) {
   return answer(fields, { say: rule.say, think: null, calls, usage: SIDE_USAGE, finish, messageId }, dialect);
 }
 
+/** Whose conversation this is: the sub-agent's that its prompt opens with, else the run's own. */
+function speaker(program, view) {
+  const subagents = program.subagents ?? [];
+  const number = subagents.findIndex((one) => (view.promptText ?? "").includes(one.marker));
+  if (number < 0) return { subagent: null, steps: program.steps, mark: "" };
+  return { subagent: subagents[number].name, steps: subagents[number].steps, mark: `a${number}` };
+}
+
 function mainAnswer(program, request, dialect) {
   const { view } = request;
-  if (view.tools.length === 0 && program.steps.some((step) => step.calls.length > 0)) {
+  const { subagent, steps, mark } = speaker(program, view);
+  if (view.tools.length === 0 && steps.some((step) => step.calls.length > 0)) {
     const head = JSON.stringify(view.lastText.slice(0, SHOWN_CHARACTERS));
     return miss(`a request without tools that no side rule knows: ${head}`, nearestRule(program.side_requests, request));
   }
   const served = view.callIds.map((id) => CALL_ID.exec(id)).filter((found) => found !== null);
   const index = served.reduce((highest, found) => Math.max(highest, Number(found[2])), -1) + 1;
-  const step = program.steps[index];
+  const step = steps[index];
   if (step === undefined) {
-    const last = program.steps[program.steps.length - 1];
-    return miss(`the script has no step ${index}: all ${program.steps.length} are served`, describeStep(last));
+    const last = steps[steps.length - 1];
+    return miss(`${subagent ?? "the script"} has no step ${index}: all ${steps.length} are served`, describeStep(last));
   }
   const calls = [];
   for (const [position, call] of step.calls.entries()) {
@@ -135,11 +145,11 @@ function mainAnswer(program, request, dialect) {
       const nearest = nearestNames(wanted, view.tools).join(", ");
       return miss(`${describeStep(step)}: the request offers none of ${wanted.join(", ")}`, `offered: ${nearest || "nothing"}`);
     }
-    const id = `${dialect.ids.call}p${view.prompts}s${three(index)}x${position}`;
+    const id = `${dialect.ids.call}${mark}p${view.prompts}s${three(index)}x${position}`;
     calls.push({ id, tool: chosen.tool, arguments: chosen.arguments, meaning: call.meaning });
   }
-  const messageId = `${dialect.ids.message}p${view.prompts}s${three(index)}`;
-  return answer({ kind: "main", rule: null, step: index }, { ...step, calls, messageId }, dialect);
+  const messageId = `${dialect.ids.message}${mark}p${view.prompts}s${three(index)}`;
+  return answer({ kind: "main", rule: null, step: index, subagent }, { ...step, calls, messageId }, dialect);
 }
 
 /**

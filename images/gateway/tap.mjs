@@ -75,6 +75,7 @@ class Exchange {
       kind: decision.kind,
       rule: decision.rule,
       step: decision.step,
+      subagent: decision.subagent ?? null,
       method: this.request.method,
       path: this.query === "" ? this.path : `${this.path}?${this.query}`,
       t_request_ns: this.tRequest,

@@ -11,7 +11,7 @@ from runner.config.base import Config, Id
 Dialect = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 #: How a CLI surface's standard output is read.
 CliParser = Literal["claude-stream-json", "gemini-stream-json", "codex-json", "opencode-json", "generic"]
-Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan"]
+Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp"]
 
 
 class Package(Config):
@@ -46,7 +46,7 @@ class Launch(Config):
 
 
 class ToolCall(Config):
-    """One way to say a meaning: a tool and its arguments, in which `{path}`, `{command}`, ... are filled in."""
+    """One way to say a meaning: a tool and its arguments, in both of which `{path}`, `{command}`, ... are filled in."""
 
     tool: str
     arguments: dict[str, Any] | str = {}

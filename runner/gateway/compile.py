@@ -9,6 +9,8 @@ Placeholders in a tool map's arguments, beside the meaning's own fields:
 - `{<field>_sh}` is quoted for a POSIX shell;
 - a string that is one placeholder and nothing else takes the field's own type; a null field's key is left out;
 - a plan's `{entries}` are its lines as one text; a list of one element that mentions `{entry}` is repeated for each.
+
+A sub-agent's steps are served to the conversation that opens with its prompt (`subagents`, in the order of the script).
 """
 
 from __future__ import annotations
@@ -16,19 +18,18 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Plan, Script, Step
+from runner.config.script import Plan, Script, Step, every_step
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
-_CALLS = ("read", "run", "edit", "write", "list", "search", "plan", "tool")
 _ABSENT = object()
 #: Key of a plan's entries among the fields; no placeholder can name it.
 _EACH = "<entries>"
@@ -37,8 +38,8 @@ _EACH = "<entries>"
 def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
     """Return the program (JSON data; the same for the same arguments).
 
-    Its keys: `dialect`, `steps` (each `index`, `say`, `think`, `calls`, `usage`, `finish`), `side_requests`,
-    `streaming`, `latency`.
+    Its keys: `dialect`, `steps` (each `index`, `label`, `say`, `think`, `calls`, `usage`, `finish`), `subagents` (each
+    `name`, `marker`, `steps`), `side_requests`, `streaming`, `latency`.
 
     :param workspace: absolute path of the workspace inside the container.
     :raises UsageError: the adapter's tool map lacks a meaning or names an unknown placeholder, the script is not for
@@ -47,27 +48,40 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
     if script.dialects is not None and adapter.dialect not in script.dialects:
         served = ", ".join(script.dialects)
         raise UsageError(f"script {script.id} is for {served}; adapter {adapter.id} speaks {adapter.dialect}")
-    steps = [_step(index, step, script, adapter, workspace) for index, step in enumerate(script.steps)]
-    for step in steps[:-1]:
-        if not step["calls"]:
-            where = f"script {script.id}, step {step['index']}"
-            raise UsageError(f"{where}: it calls no tool, which ends the turn; the steps after it are never served")
+    delegated = [step.delegate for step in every_step(script.steps) if step.delegate is not None]
+    subagents = []
+    for number, one in enumerate(delegated):
+        where = f"script {script.id}, sub-agent {number}"
+        subagents.append(
+            {
+                "name": f"subagent-{number}",
+                "marker": one.prompt,
+                "steps": _steps(where, one.steps, adapter, workspace),
+            }
+        )
     return {
         "dialect": adapter.dialect,
-        "steps": steps,
+        "steps": _steps(f"script {script.id}", script.steps, adapter, workspace),
+        "subagents": subagents,
         "side_requests": [rule.model_dump(mode="json") for rule in adapter.side_requests],
         "streaming": script.streaming.model_dump(mode="json"),
         "latency": script.latency.model_dump(mode="json"),
     }
 
 
-def _step(index: int, step: Step, script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
-    where = f"script {script.id}, step {index}"
+def _steps(where: str, steps: Sequence[Step], adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+    """The steps of one conversation."""
+    compiled = [_step(f"{where}, step {index}", index, step, adapter, workspace) for index, step in enumerate(steps)]
+    for step in compiled[:-1]:
+        if not step["calls"]:
+            told = f"{where}, step {step['index']}: it calls no tool, which ends the turn"
+            raise UsageError(f"{told}; the steps after it are never served")
+    return compiled
+
+
+def _step(where: str, index: int, step: Step, adapter: Adapter, workspace: str) -> dict[str, Any]:
     calls = []
-    for meaning in _CALLS:
-        said: BaseModel | None = getattr(step, meaning)
-        if said is None:
-            continue
+    for meaning, said in step.calls.items():
         if isinstance(said, RawTool):
             alternatives = [{"tool": said.tool, "arguments": said.arguments}]
         else:
@@ -77,6 +91,7 @@ def _step(index: int, step: Step, script: Script, adapter: Adapter, workspace: s
         calls.append({"meaning": meaning, "alternatives": alternatives})
     return {
         "index": index,
+        "label": step.label,
         "say": step.say,
         "think": step.think,
         "calls": calls,
@@ -95,7 +110,7 @@ def _tool_map(meaning: str, where: str, adapter: Adapter) -> list[ToolCall]:
 
 def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
     """What placeholders stand for. A null field is kept: it makes its key vanish."""
-    fields = said.model_dump(mode="json")
+    fields = said.model_dump(mode="json", exclude={"steps"})
     if isinstance(relative := fields.get("path"), str):
         fields["relative_path"] = relative
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
@@ -107,7 +122,11 @@ def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
 
 
 def _alternative(call: ToolCall, fields: Mapping[str, Any], context: str) -> dict[str, Any]:
-    return {"tool": call.tool, "arguments": _filled(call.arguments, fields, f"{context}, {call.tool}")}
+    context = f"{context}, {call.tool}"
+    return {
+        "tool": str(_filled_text(call.tool, fields, context)),
+        "arguments": _filled(call.arguments, fields, context),
+    }
 
 
 def _filled(template: Any, fields: Mapping[str, Any], context: str) -> Any:

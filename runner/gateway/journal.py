@@ -5,7 +5,7 @@ What it says about the script is the verdict, never the agent's stop reason: som
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -56,6 +56,8 @@ class Entry(Part):
     rule: str | None
     #: Main requests: index of the step served. A retry serves the same step again.
     step: int | None
+    #: Main requests: the sub-agent whose conversation it is and whose steps `step` counts; None: the run's own.
+    subagent: str | None = None
     method: str
     #: Without the run's token.
     path: str
@@ -98,10 +100,12 @@ def parse_journal(lines: Iterable[bytes]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.seq)
 
 
-def unserved_steps(entries: Iterable[Entry], program: Mapping[str, Any]) -> list[int]:
-    """Indices of the steps that no request asked for. A step whose answer the client cut off counts as served."""
-    served = {entry.step for entry in entries if entry.kind == "main"}
-    return [step["index"] for step in program["steps"] if step["index"] not in served]
+def unserved_steps(
+    entries: Iterable[Entry], steps: Iterable[Mapping[str, Any]], subagent: str | None = None
+) -> list[int]:
+    """Indices of one conversation's steps that no request asked for. One whose answer was cut off counts as served."""
+    served = {entry.step for entry in entries if entry.kind == "main" and entry.subagent == subagent}
+    return [step["index"] for step in steps if step["index"] not in served]
 
 
 def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, stopped: str | None = None) -> list[str]:
@@ -115,13 +119,21 @@ def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, s
         if entry.kind == "miss":
             nearest = f"; nearest: {entry.nearest}" if entry.nearest else ""
             problems.append(f"request {entry.seq} ({entry.method} {entry.path}): {entry.reason}{nearest}")
-    left = unserved_steps(entries, program)
-    if left and stopped is None:
-        served = [entry.step for entry in entries if entry.step is not None]
-        nearest = f"the last one served is step {max(served)}" if served else "no step was served at all"
-        names = ", ".join(_name(program["steps"][index]) for index in left)
-        problems.append(f"{len(left)} of {len(program['steps'])} steps were not asked for: {names}; nearest: {nearest}")
+    if stopped is None:
+        problems += _left(entries, program["steps"], None)
+        for part in program.get("subagents", []):
+            problems += [f"{part['name']}: {words}" for words in _left(entries, part["steps"], part["name"])]
     return problems
+
+
+def _left(entries: Collection[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None) -> list[str]:
+    left = unserved_steps(entries, steps, subagent)
+    if not left:
+        return []
+    served = [entry.step for entry in entries if entry.step is not None and entry.subagent == subagent]
+    nearest = f"the last one served is step {max(served)}" if served else "no step was served at all"
+    names = ", ".join(_name(steps[index]) for index in left)
+    return [f"{len(left)} of {len(steps)} steps were not asked for: {names}; nearest: {nearest}"]
 
 
 def _name(step: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ def line(**changed: Any) -> dict[str, Any]:
         "kind": "main",
         "rule": None,
         "step": 0,
+        "subagent": None,
         "method": "POST",
         "path": "/v1/messages",
         "t_request_ns": 9_100_000_000_000_000_001,
@@ -86,7 +87,7 @@ def test_a_script_played_to_its_end_has_no_problem() -> None:
 
 
 def test_steps_left_are_named_with_the_last_one_served() -> None:
-    assert unserved_steps([entry(step=0)], PROGRAM) == [1, 2]
+    assert unserved_steps([entry(step=0)], PROGRAM["steps"]) == [1, 2]
     assert script_problems([entry(step=0)], PROGRAM) == [
         "2 of 3 steps were not asked for: 1 (edit), 2 (say); nearest: the last one served is step 0"
     ]
@@ -131,3 +132,13 @@ def test_spans_are_the_union(intervals: list[tuple[int, int]]) -> None:
     assert all(left[1] < right[0] for left, right in pairwise(found))
     covered = {tick for start, length in intervals for tick in range(start, start + length)}
     assert {tick for start, end in found for tick in range(start, end)} == covered
+
+
+def test_a_sub_agents_steps_are_counted_apart() -> None:
+    part = {"name": "subagent-0", "marker": "m", "steps": PROGRAM["steps"][:2]}
+    program = {**PROGRAM, "subagents": [part]}
+    main = [entry(seq=n, step=n) for n in range(3)]
+    assert script_problems([*main, entry(seq=3, step=1, subagent="subagent-0")], program) == [
+        "subagent-0: 1 of 2 steps were not asked for: 0 (read + run); nearest: the last one served is step 1"
+    ]
+    assert script_problems([*main, *(entry(step=n, subagent="subagent-0") for n in range(2))], program) == []

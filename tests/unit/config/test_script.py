@@ -1,0 +1,46 @@
+"""What a script may say: labels name one action each, sub-agents can be told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from runner.config.script import Script, every_step
+
+PROMPT = "Do this part of the work."
+
+
+def script(*steps: dict[str, Any]) -> Script:
+    return Script.model_validate({"id": "s", "steps": list(steps)})
+
+
+def test_steps_of_sub_agents_come_right_after_the_step_that_calls_them() -> None:
+    inner = {"label": "b", "run": {"command": "ls"}}
+    made = script({"label": "a", "delegate": {"prompt": PROMPT, "steps": [inner, {"say": "x"}]}}, {"say": "y"})
+    assert [step.label or step.say for step in every_step(made.steps)] == ["a", "b", "x", "y"]
+    assert list(made.steps[0].calls) == ["delegate"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([{"label": "a"}], "a step needs at least one of"),
+        ([{"label": "a", "say": "x"}], "names one action, the step has 0 calls"),
+        ([{"label": "a", "read": {"path": "x"}, "run": {"command": "y"}}], "the step has 2 calls"),
+        ([{"label": "a", "read": {"path": "x"}}] * 2, "the label 'a' stands twice"),
+        (
+            [
+                {"label": "a", "read": {"path": "x"}},
+                {"delegate": {"prompt": PROMPT, "steps": [{"label": "a", "read": {"path": "x"}}]}},
+            ],
+            "the label 'a' stands twice",
+        ),
+        ([{"delegate": {"prompt": PROMPT, "steps": [{"say": "x"}]}}] * 2, "could not be told apart"),
+        ([{"label": "A b", "read": {"path": "x"}}], "pattern"),
+    ],
+)
+def test_what_is_refused(steps: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        script(*steps)

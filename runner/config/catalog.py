@@ -7,6 +7,7 @@ An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surf
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -18,11 +19,12 @@ import runner
 from runner.config.adapter import Adapter
 from runner.config.base import on_disk
 from runner.config.fixture import Fixture
+from runner.config.knobs import Knobs, overlay
 from runner.config.loader import Loaded, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
 from runner.config.policy import BUILTIN, Policy
-from runner.config.script import Script
+from runner.config.script import Script, every_step
 from runner.config.source import Place, shown
 from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
@@ -33,10 +35,11 @@ At = tuple[Path, int | None]
 
 #: Kinds of model -> whether this version can run them.
 MODEL_KINDS = {"scripted": True, "replay": False, "capture": False, "live": False}
-#: Kinds of reset -> whether this version can do them.
-RESETS = {"container": True, "git-clean-fd": False, "git-clean-fdx": False}
+#: Kinds of reset.
+RESETS = ("container", "git-clean-fd", "git-clean-fdx")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
+_CANARY = re.compile(r"\{canary:([^}]*)\}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
 
@@ -164,16 +167,30 @@ class Catalog:
         expected = shelf.file(self.root, value.id)
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
+        if isinstance(value, Surface) and value.toolbox is not None:
+            self._image(value.toolbox, loaded, "toolbox")
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
-            if not (self.root / "images" / value.image).is_dir():
-                names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
-                raise loaded.error(("image",), f"unknown image {quoted(value.image)}{suggest(value.image, names)}")
-        if isinstance(value, Fixture) and not self.fixture_folder(value.id).is_dir():
+            self._image(value.image, loaded, "image")
+        if isinstance(value, Fixture):
+            self._fixture(path, loaded, value)
+
+    def _image(self, name: str, loaded: Loaded[M], key: str) -> None:
+        if not (self.root / "images" / name).is_dir():
+            names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
+            raise loaded.error((key,), f"unknown image {quoted(name)}{suggest(name, names)}")
+
+    def _fixture(self, path: Path, loaded: Loaded[M], fixture: Fixture) -> None:
+        if not self.fixture_folder(fixture.id).is_dir():
             raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
+        for index, outside in enumerate(fixture.outside):
+            unknown = [name for name in _CANARY.findall(outside.content or "") if name not in fixture.canaries]
+            if unknown:
+                told = f"unknown canary {quoted(unknown[0])}{suggest(unknown[0], fixture.canaries)}"
+                raise loaded.error(("outside", index, "content"), told)
 
     def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
         path = shelf.file(self.root, name)
@@ -220,6 +237,14 @@ class LoadedSweep:
     #: 1-based line of each entry of `arms`.
     arm_lines: tuple[int, ...] = field(default=())
 
+    def knobs(self, matrix: int) -> Knobs:
+        """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
+        return overlay(self.sweep.knobs, self.sweep.arms[matrix].knobs)
+
+    def toolboxes(self) -> list[str]:
+        """Images whose programs its surfaces bring along."""
+        return sorted({surface.toolbox for surface in self.surfaces.values() if surface.toolbox is not None})
+
     def fixture_folder(self, fixture: str) -> Path:
         """The folder of a fixture's tree."""
         return self.trees[fixture]
@@ -238,11 +263,12 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
     """Read a sweep and all it names. Raises ConfigError, or ConfigErrors with every fault, each at its own line."""
     loaded = load(path, Sweep)
     resolver = _Resolver(loaded, catalog)
-    for index, matrix in enumerate(loaded.value.arms):
+    sweep = loaded.value.complete()
+    for index, matrix in enumerate(sweep.arms):
         resolver.matrix(index, matrix)
     raise_all(resolver.errors)
     return LoadedSweep(
-        sweep=loaded.value,
+        sweep=sweep,
         path=loaded.path,
         source=loaded.source.raw,
         root=catalog.root,
@@ -279,8 +305,12 @@ class _Resolver:
     def matrix(self, index: int, matrix: Matrix) -> None:
         """Resolve and cross-check one entry of `arms`."""
         here: Place = ("arms", index)
+        given = bool(self.loaded.value.arms[index].adapters)
         for i, name in enumerate(matrix.adapters):
-            self._take(self.adapters, name, self.catalog.adapter, (*here, "adapters", i))
+            place: Place = (*here, "adapters", i) if given else ("adapters", i)
+            self._take(self.adapters, name, self.catalog.adapter, place)
+        if not matrix.adapters:
+            self._fault(here, "no 'adapters' here, and none of the whole sweep")
         for i, name in enumerate(matrix.surfaces):
             self._take(self.surfaces, name, self.catalog.surface, (*here, "surfaces", i))
         for i, name in enumerate(matrix.fixtures):
@@ -298,6 +328,17 @@ class _Resolver:
             hint = suggest(matrix.expect, outcome_names())
             self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
         self._cross(matrix, here)
+        self._canaries(matrix, here)
+
+    def _canaries(self, matrix: Matrix, here: Place) -> None:
+        """What a surface plants by name, its fixtures must have."""
+        fixtures = [self.fixtures[name] for name in matrix.fixtures if name in self.fixtures]
+        for i, surface in enumerate(self.surfaces.get(name) for name in matrix.surfaces):
+            named = _CANARY.findall(surface.model_dump_json()) if surface is not None else []
+            for fixture, canary in itertools.product(fixtures, named):
+                if canary not in fixture.canaries:
+                    told = f"surface {quoted(matrix.surfaces[i])} wants the canary {quoted(canary)}"
+                    self._fault((*here, "surfaces", i), f"{told}, which fixture {quoted(fixture.id)} has not")
 
     def _fault(self, place: Place, problem: str) -> None:
         self.errors.append(self.loaded.error(place, problem))
@@ -326,8 +367,6 @@ class _Resolver:
     def _reset(self, reset: str, place: Place) -> None:
         if reset not in RESETS:
             self._fault(place, f"unknown reset {quoted(reset)}{suggest(reset, RESETS)}")
-        elif not RESETS[reset]:
-            self._fault(place, f"reset {quoted(reset)}: this version has only 'container'")
 
     def _cross(self, matrix: Matrix, here: Place) -> None:
         """Every combination of the matrix must be possible."""
@@ -347,7 +386,7 @@ class _Resolver:
             told = ", ".join(script.dialects)
             problem = f"script {quoted(script.id)} is for {told}; adapter {quoted(adapter.id)} speaks {adapter.dialect}"
             self._fault(place, problem)
-        meant = {key for step in script.steps for key in step.model_fields_set} - {"think", "say", "tool", "usage"}
+        meant = {meaning for step in every_step(script.steps) for meaning in step.calls} - {"tool"}
         lacking = sorted(meant - set(adapter.tools))
         if lacking:
             told = ", ".join(quoted(meaning) for meaning in lacking)

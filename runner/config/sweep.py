@@ -16,7 +16,8 @@ MAX_JOBS = 64
 class Matrix(Config):
     """The product of the lists: every combination is an arm."""
 
-    adapters: list[Id] = Field(min_length=1)
+    #: Default: the sweep's.
+    adapters: list[Id] = []
     surfaces: list[Id] = Field(min_length=1)
     fixtures: list[Id] = Field(min_length=1)
     #: Built-in names or a policy written out.
@@ -28,6 +29,8 @@ class Matrix(Config):
     expect: str = "passed"
     #: Replicates of its arms, where they differ from the sweep's.
     repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
+    #: What differs from the sweep's knobs.
+    knobs: Knobs | None = None
 
 
 class Sweep(Config):
@@ -35,6 +38,8 @@ class Sweep(Config):
 
     id: Id
     title: str = ""
+    #: Of every entry of `arms` that names none.
+    adapters: list[Id] = []
     arms: list[Matrix] = Field(min_length=1)
     repeat: int = Field(default=3, gt=0, le=MAX_REPEAT)
     #: Order: each block holds every arm once, shuffled by this seed.
@@ -45,3 +50,10 @@ class Sweep(Config):
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()
+
+    def complete(self) -> Sweep:
+        """With the sweep's adapters in every entry of `arms` that names none."""
+        arms = [
+            matrix if matrix.adapters else matrix.model_copy(update={"adapters": self.adapters}) for matrix in self.arms
+        ]
+        return self.model_copy(update={"arms": arms})

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from runner import stats
 from runner.report.model import Sampled
 
-
-def min_runs(alpha: float = 0.05) -> int:
-    """Smallest n a side at which an exact two-sided rank test of two arms can reach `alpha`: 2 / C(2n, n) < alpha."""
-    n = 1
-    while 2 / math.comb(2 * n, n) >= alpha:
-        n += 1
-    return n
-
-
 #: Runs an arm needs before any difference between two arms can be named at 5 %.
-MIN_RUNS = min_runs()
+MIN_RUNS = stats.required_n()
 
 
 def summary(values: Iterable[float | None]) -> Sampled:

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from runner.report.samples import MIN_RUNS, min_runs, summary
+from runner.report.samples import MIN_RUNS, summary
+from runner.stats import required_n
 
 
 def test_a_summary_leaves_out_what_is_null() -> None:
@@ -33,5 +34,5 @@ def test_0_is_a_value() -> None:
 def test_how_many_runs_name_a_winner() -> None:
     assert MIN_RUNS == 4
     for alpha in (0.05, 0.01, 0.001):
-        n = min_runs(alpha)
+        n = required_n(alpha)
         assert 2 / math.comb(2 * n, n) < alpha <= 2 / math.comb(2 * n - 2, n - 1)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from runner import __version__
-from runner.cli import adapters, frames, images, machine, report, schema, script, sweep
+from runner.cli import adapters, findings, frames, images, machine, report, schema, script, sweep
 from runner.cli.output import out
 from runner.cli.state import State
 
@@ -43,6 +43,7 @@ def _root(
 
 app.command()(sweep.sweep)
 app.command()(report.report)
+app.command()(findings.findings)
 app.command()(frames.frames)
 app.add_typer(images.app, name="images")
 app.add_typer(adapters.app, name="adapters")

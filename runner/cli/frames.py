@@ -1,9 +1,11 @@
-"""`acpbench frames`: what crossed the wire in one run, one frame a line, or one frame whole."""
+"""`acpbench frames`: what crossed the wire in one run, one frame a line; or one piece of evidence, whole."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +19,13 @@ _LOG = "frames.jsonl"
 def frames(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="An attempt's folder, runs/<cell>/<attempt>.")],
     seq: Annotated[int | None, typer.Option(metavar="N", help="Print this frame alone, whole.")] = None,
+    model: Annotated[int | None, typer.Option(metavar="N", help="Print this entry of the model's journal.")] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Print what the record says of a file: before, after, hashes.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Print a member of record.json by its dotted path.")
+    ] = None,
     width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
 ) -> int:
     """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary."""
@@ -24,6 +33,14 @@ def frames(
     from runner.report.frames import render, render_one
     from runner.wire.log import read_frames
 
+    asked = [
+        (kind, value) for kind, value in (("model", model), ("file", file), ("record", record)) if value is not None
+    ]
+    if asked:
+        if len(asked) > 1 or seq is not None:
+            raise UsageError("one of --seq, --model, --file, --record at a time")
+        out(_evidence(run, *asked[0]))
+        return 0
     log = log_of(run)
     try:
         if seq is not None:
@@ -38,6 +55,18 @@ def frames(
     except ValueError as error:
         raise UsageError(f"{log}: not a frame log: {error}") from None
     return 0
+
+
+def _evidence(run: Path, kind: str, what: int | str) -> str:
+    """One piece of evidence that is no frame, as indented JSON."""
+    from runner.findings.loaded import file_entry, member, model_entry
+    from runner.report.text import printable
+
+    if not run.is_dir():
+        log_of(run)
+    readers: dict[str, Callable[[Path, Any], Any]] = {"model": model_entry, "file": file_entry, "record": member}
+    value = readers[kind](run, what)
+    return printable(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def log_of(run: Path) -> Path:

@@ -355,7 +355,7 @@ def _map(seen: Iterable[Crossing]) -> list[dict[str, object]]:
     rows: dict[tuple[object, ...], list[Crossing]] = {}
     for one in seen:
         ask = one.action.ask
-        rows.setdefault((*one.key, (ask.answer or "never") if ask is not None else None), []).append(one)
+        rows.setdefault((*one.key, one.action.run.answer_of(ask) if ask is not None else None), []).append(one)
     return [
         {
             "verb": key[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,8 @@ from runner.findings.rates import rate, said
 
 #: How a call names its server and tool where MCP tools have one name (`mcp__<server>__<tool>`).
 _MEANING = "mcp"
+#: What a server says of where it runs, as far as a reader wants to know.
+_PLACE = ("uid", "cwd", "parent")
 
 
 def findings(study: Study) -> list[Finding]:
@@ -113,11 +116,14 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
     silent: list[str] = []
     units: set[tuple[str, str]] = set()
     asked: set[tuple[str, str]] = set()
-    missing = 0
+    expected = missing = 0
     for run in runs:
         calls = [action for action in actions(run) if action.served.meaning == _MEANING and action.settled]
         reached = [action for action in calls if carried(action)]
-        missing += not reached
+        # What was refused owes no answer.
+        due = [action for action in calls if action.allowed is not False]
+        expected += bool(due) or not calls
+        missing += not reached and (bool(due) or not calls)
         for action in calls:
             units.add(action.key)
             evidence.append(action.reference("asked" if action.surfaced else "not-asked", action.served.tool))
@@ -129,10 +135,10 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
             assert action.result is not None
             evidence.append(run.model(action.result[0], "answered", action.served.tool))
             place = _place(action.result[1])
-            places[
-                ", ".join(f"{name} {place[name]}" for name in ("uid", "cwd", "parent") if name in place)
-                or "says nothing"
-            ] += 1
+            # The parent's whole command line is in the journal; its program is what matters.
+            program = posixpath.basename(str(place.get("parent", "")).partition(" ")[0])
+            words = [f"{name} {program if name == 'parent' else place[name]}" for name in _PLACE if name in place]
+            places[", ".join(words) or "says nothing"] += 1
     if not units:
         return finding(
             study,
@@ -154,8 +160,8 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "mcp",
-        "does-not-hold" if missing == len(runs) else "holds-with-limits" if limits else "holds",
-        f"started and answered in {len(runs) - missing} of {plural(len(runs), 'run')} ({few(places, 2) or 'nowhere'}); "
+        "does-not-hold" if missing == expected else "holds-with-limits" if limits else "holds",
+        f"started and answered in {expected - missing} of {plural(expected, 'run')} ({few(places, 2) or 'nowhere'}); "
         f"tools asked for: {said(bound)}",
         figures={name: counts[name] for name in ("asked", "not-asked", "answered")} | {"places": dict(places)},
         evidence=evidence,

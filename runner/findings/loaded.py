@@ -160,8 +160,20 @@ class LoadedRun:
 
     @cached_property
     def answers(self) -> frozenset[str]:
-        """Every way in which an ask of this run was answered; `never` for none."""
-        return frozenset(ask.answer or "never" for ask in self.asks)
+        """Every way in which an ask of this run was answered."""
+        return frozenset(map(self.answer_of, self.asks))
+
+    def answer_of(self, ask: Ask) -> str:
+        """How an ask was answered; `never` where nobody did, or only session/cancel, which owes `cancelled` to all."""
+        if ask.answer is None or ask.answered_seq is None:
+            return "never"
+        swept = ask.answer == "cancelled" and self._cancel_seq is not None and self._cancel_seq < ask.answered_seq
+        return "never" if swept else ask.answer
+
+    @cached_property
+    def _cancel_seq(self) -> int | None:
+        sent = (m.seq for m in self.messages if m.sender == "client" and m.method == "session/cancel")
+        return next(sent, None)
 
     @cached_property
     def tool_calls(self) -> dict[str, ToolCall]:

@@ -358,7 +358,11 @@ def _output(study: Study, runs: list[LoadedRun]) -> Finding:
             action = given.get(as_text(update.body.get("toolCallId")) or "")
             for key, payload in _payloads(update.body.get("_meta")):
                 by_key[key] += len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-                if action is not None and action.result is not None and _holds(payload, action.result[1]):
+                if (
+                    action is not None
+                    and action.result is not None
+                    and _holds(payload, action.result[1].replace(action.served.id, ""))
+                ):
                     if not units.get(_ending(action)):
                         evidence.append(run.frame(update.message.seq, "full output", f"{key}: {action.what}"))
                     units[_ending(action)] = True
@@ -402,7 +406,10 @@ def _telling(result: tuple[int, str] | None) -> bool:
 
 
 def _holds(payload: Any, result: str) -> bool:
-    """Whether any text of the payload (its last telling line, for long ones) is in the result given to the model."""
+    """Whether any text of the payload is in the result given to the model.
+
+    Nine tenths of its telling lines are enough: where the run's token stands, the journal has a mask.
+    """
     if isinstance(payload, dict):
         return any(
             _holds(value, result) for name, value in payload.items() if name not in ("filePath", "toolName", "title")
@@ -412,7 +419,8 @@ def _holds(payload: Any, result: str) -> bool:
     if not isinstance(payload, str):
         return False
     lines = [line for line in payload.splitlines() if len(line.strip()) >= _TELLING]
-    return bool(lines) and all(json.dumps(line, ensure_ascii=False)[1:-1] in result for line in lines)
+    there = sum(json.dumps(line, ensure_ascii=False)[1:-1] in result for line in lines)
+    return bool(lines) and there >= 0.9 * len(lines)
 
 
 def _commands(study: Study, runs: list[LoadedRun]) -> Finding:

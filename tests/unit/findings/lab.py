@@ -224,8 +224,9 @@ class Play:
             if action.early:
                 log.update("tool_call_update", toolCallId=identity, status="completed", content=[])
             call = {"kind": kind, "title": action.what, "rawInput": raw}
-            log.asks(identity, _ANSWERS.get(action.ask), after=action.wait, **call)
+            asked = log.asks(identity, _ANSWERS.get(action.ask), after=action.wait, **call)
             if action.ask == "never":
+                self._cancel(asked)
                 return "stop"
             allowed = action.ask.startswith("allow")
         if allowed or action.extra.get("disobeys"):
@@ -243,6 +244,12 @@ class Play:
         self.results.append((identity, output))
         log.wait(5)
         return ""
+
+    def _cancel(self, asked: int) -> None:
+        """The turn's deadline: session/cancel, and `cancelled` for what is still open, as the protocol has it."""
+        self.log.wait(1000).client(method="session/cancel", params={"sessionId": SESSION})
+        identity = json.loads(self.log.frames[asked].raw)["id"]
+        self.log.client(id=identity, result={"outcome": {"outcome": "cancelled"}})
 
     def _effect(self, action: Do) -> None:
         for path, text in action.writes.items():
@@ -321,10 +328,9 @@ class Play:
         log, arm = self.log, self.arm
         for write in arm.after:
             write(log)
-        if any(action.ask == "never" for action in self.actions):
-            return
         total = arm.reported if arm.reported is not None else 1050 * len(self.entries)
-        log.end(self.prompt, usage={"totalTokens": total, "inputTokens": total, "outputTokens": 0})
+        stop = "cancelled" if any(action.ask == "never" for action in self.actions) else "end_turn"
+        log.end(self.prompt, stop, usage={"totalTokens": total, "inputTokens": total, "outputTokens": 0})
         if arm.probes:
             self._probe()
 
@@ -721,6 +727,15 @@ def study() -> Lab:
                     meta=False,
                 )
             ],
+        ),
+        "mcp-refused": _named(
+            "mcp-refused",
+            fixture="boundary",
+            script="mcp",
+            policy="reject_once",
+            surface="acp-mcp",
+            servers=[{"name": "tools", "command": "/usr/bin/python3", "args": [], "env": []}],
+            actions=[Do("mcp", "whereabouts", tool="mcp__tools__whereabouts", ask="reject_once", meta=False)],
         ),
         "subagent": _named(
             "subagent",

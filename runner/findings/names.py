@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from runner.evidence.messages import as_list, as_object, as_text
+from runner.evidence.messages import as_list, as_object
 from runner.findings.judge import few, finding, not_measured
 from runner.findings.loaded import NAMES_FILE, Study
 from runner.findings.model import Finding, Reference
@@ -23,37 +23,50 @@ def findings(study: Study) -> list[Finding]:
 
 
 def _dead_name(study: Study) -> Finding:
+    """A name is dead by the registry's notice; where the registry at hand gives none, by an adapter's own word for it.
+
+    That it still installs is that the pinned version is served, and is the last one.
+    """
     if study.names is None:
         why = f"nobody asked the registries (acpbench adapters check --format json > DIR/{NAMES_FILE})"
         return not_measured(study, "dead-name", why)
     listed = [as_object(package) for package in as_list(study.names.get("packages"))]
-    known = [(index, package) for index, package in enumerate(listed) if package.get("reached") is not False]
+    known = [(index, package) for index, package in enumerate(listed) if not package.get("problem")]
     if not known:
         return not_measured(study, "dead-name", "no registry answered")
-    dead = [(index, package) for index, package in known if package.get("deprecated")]
-    own = [(index, package) for index, package in known if package.get("adapter") == study.adapter]
-    evidence = [_reference(index, "deprecated", package) for index, package in dead]
-    evidence += [_reference(index, "own pin", package) for index, package in own if not package.get("deprecated")]
-    limits = [
-        f"{package.get('name')}, a pin of this adapter: {as_text(package.get('deprecated'))}"
-        for _, package in own
-        if package.get("deprecated")
-    ]
-    limits += [
-        f"{package.get('name')} {package.get('pinned')} is yanked" for _, package in own if package.get("yanked")
-    ]
+    noticed = [(index, package) for index, package in known if package.get("deprecated")]
+    # None: the registry does not say; "": it says that there is none.
+    accepted = [(i, package) for i, package in known if package.get("accepted") and package.get("deprecated") is None]
+    dead = noticed + accepted
+    if not dead and any(package.get("deprecated") is None for _, package in known):
+        return not_measured(study, "dead-name", "the registry at hand gives no notices, and no adapter accepts one")
+    own = [(index, package) for index, package in known if study.adapter in as_list(package.get("by"))]
+    buried = {index for index, _ in dead}
+    evidence = [_reference(index, "deprecated", package) for index, package in noticed]
+    evidence += [_reference(index, "deprecated, says its adapter", package) for index, package in accepted]
+    evidence += [_reference(index, "own pin", package) for index, package in own if index not in buried]
+    gone = [package for _, package in dead if package.get("yanked")]
+    limits = [f"withdrawn, does not install: {few(map(_name, gone))}"] if gone else []
+    limits += [f"a pin of this adapter is dead: {_name(p)}" for index, p in own if index in buried]
+    if accepted:
+        limits.append(
+            "the registry at hand gives no notices: the adapters' own configurations say that they are deprecated"
+        )
     if silent := len(listed) - len(known):
         limits.append(f"the registry did not answer for {silent} of {len(listed)} packages")
     counts = Counter(one.shows for one in evidence)
-    text = f"deprecated: {few(_dead(package, known) for _, package in dead) or 'none'}"
+    text = f"deprecated and still served: {few(_dead(package, known) for _, package in dead) or 'none'}"
+    # The adapter's own package is the first that its name is in.
+    behind = sorted((package for _, package in own), key=lambda package: str(package.get("name")) not in study.adapter)
     if own:
-        text += f"; this adapter's pins: {few((_behind(package) for _, package in own), 2)}"
+        text += f"; pins of this adapter: {few(map(_behind, behind), 2)}"
     return finding(
         study,
         "dead-name",
-        "does-not-hold" if not dead else "holds-with-limits" if silent else "holds",
+        "does-not-hold" if not dead else "holds-with-limits" if gone or accepted or silent else "holds",
         text,
-        figures={"deprecated": counts["deprecated"], "own pin": counts["own pin"], "packages": len(listed)},
+        figures={name: counts[name] for name in ("deprecated", "deprecated, says its adapter", "own pin")}
+        | {"packages": len(listed)},
         evidence=evidence,
         limits=limits,
         unit="pinned packages",
@@ -61,30 +74,43 @@ def _dead_name(study: Study) -> Finding:
     )
 
 
+def _name(package: dict[str, Any]) -> str:
+    return f"{package.get('name')} {package.get('version')}"
+
+
 def _reference(index: int, shows: str, package: dict[str, Any]) -> Reference:
-    what = f"{package.get('name')} {package.get('pinned')}"
-    return Reference(run=".", kind="record", path=f"packages.{index}", shows=shows, what=what)
+    return Reference(run=".", kind="record", path=f"packages.{index}", shows=shows, what=_name(package))
 
 
 def _dead(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> str:
     """A dead name, and how far its last version lies behind the newest of the name it was given, if both are known."""
-    name = f"{package.get('name')} {package.get('pinned')}"
-    heir = next((other for _, other in known if other.get("name") == package.get("renamed_to")), None)
-    last, newest = _date(package.get("newest_published")), _date((heir or {}).get("newest_published"))
-    if last is None or newest is None:
-        return name
-    return f"{name} (frozen {(newest - last).days / _DAYS_A_MONTH:.1f} months behind {(heir or {}).get('name')})"
+    heir = _heir(package, known)
+    last, newest = _date(package.get("newest_released")), _date((heir or {}).get("newest_released"))
+    if heir is None or last is None or newest is None:
+        return _name(package)
+    return f"{_name(package)} (frozen {(newest - last).days / _DAYS_A_MONTH:.1f} months behind {heir.get('name')})"
+
+
+def _heir(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> dict[str, Any] | None:
+    """The package under its new name: the notice's, else the longest pinned name in the adapter's word for it."""
+    said = str(package.get("accepted") or "")
+    names = (
+        {package.get("renamed")}
+        if package.get("renamed")
+        else {p.get("name") for _, p in known if str(p.get("name")) in said}
+    )
+    found = [p for _, p in known if p.get("name") in names and p.get("name") != package.get("name")]
+    return max(found, key=lambda p: (len(str(p.get("name"))), str(p.get("newest_released") or "")), default=None)
 
 
 def _behind(package: dict[str, Any]) -> str:
-    name = f"{package.get('name')} {package.get('pinned')}"
     versions, days = package.get("behind_versions"), package.get("behind_days")
     if versions == 0:
-        return f"{name} is the newest"
+        return f"{_name(package)} is the newest"
     if not isinstance(versions, int):
-        return name
+        return _name(package)
     ago = f", {days:.0f} days" if isinstance(days, int | float) else ""
-    return f"{name} is {versions} versions{ago} behind {package.get('newest')}"
+    return f"{_name(package)} is {versions} versions{ago} behind {package.get('newest')}"
 
 
 def _date(value: Any) -> datetime | None:

@@ -783,24 +783,19 @@ def form(log: Log) -> None:
 
 
 def names() -> dict[str, Any]:
-    own = {
-        "adapter": ADAPTER,
+    """What `acpbench adapters check --format json` prints."""
+    plain = {
         "registry": "npm",
-        "name": "an-adapter",
-        "pinned": "1.2.3",
-        "reached": True,
-        "deprecated": None,
+        "ok": True,
+        "deprecated": "",
+        "accepted": None,
+        "renamed": None,
+        "yanked": False,
+        "problem": None,
     }
-    own |= {
-        "newest": "1.3.0",
-        "behind_versions": 2,
-        "behind_days": 40.0,
-        "newest_published": "2026-07-01T00:00:00+00:00",
-    }
-    old = {"adapter": "old-adapter@0.1.0", "registry": "npm", "name": "old-adapter", "pinned": "0.1.0", "reached": True}
-    old |= {
-        "deprecated": "renamed to an-adapter",
-        "renamed_to": "an-adapter",
-        "newest_published": "2026-01-15T00:00:00+00:00",
-    }
-    return {"schema_version": 1, "packages": [own, old]}
+    own = {**plain, "name": "an-adapter", "version": "1.2.3", "by": [ADAPTER], "newest": "1.3.0"}
+    own |= {"behind_versions": 2, "behind_days": 40, "newest_released": "2026-07-01T00:00:00+00:00"}
+    old = {**plain, "name": "old-adapter", "version": "0.1.0", "by": ["old-adapter@0.1.0"], "newest": "0.1.0"}
+    old |= {"deprecated": "renamed to an-adapter", "renamed": "an-adapter", "behind_versions": 0, "behind_days": 0}
+    old |= {"newest_released": "2026-01-15T00:00:00+00:00"}
+    return {"packages": [own, old]}

@@ -481,20 +481,51 @@ def _whole_ledger(arms: dict[str, Arm]) -> None:
     _stray(arms)
 
 
+def _unsaid(names: dict[str, Any], accepted: str | None) -> None:
+    """A mirror that drops notices; what the adapter's own configuration says."""
+    for package in names["packages"]:
+        package.update(deprecated=None, renamed=None)
+    names["packages"][1]["accepted"] = accepted
+
+
 NAMES: list[Any] = [
-    pytest.param(lambda names: names["packages"].pop(), NOT, id="no name is dead"),
-    pytest.param(lambda names: names["packages"][0].update(reached=False), LIMITS, id="a registry is silent for one"),
-    pytest.param(lambda names: [p.update(reached=False) for p in names["packages"]], UNKNOWN, id="no registry answers"),
+    pytest.param(lambda names: names["packages"].pop(), NOT, "deprecated and still served: none", id="no name is dead"),
+    pytest.param(
+        lambda names: names["packages"].append({"name": "x", "problem": "no answer"}),
+        LIMITS,
+        "5.5 months",
+        id="one is silent",
+    ),
+    pytest.param(
+        lambda names: [p.update(problem="no answer") for p in names["packages"]], UNKNOWN, "-", id="no registry answers"
+    ),
+    pytest.param(
+        lambda names: names["packages"][1].update(yanked=True), LIMITS, "5.5 months", id="it does not install"
+    ),
+    pytest.param(
+        lambda names: _unsaid(names, "its successor is an-adapter"),
+        LIMITS,
+        "5.5 months behind an-adapter",
+        id="no notices",
+    ),
+    pytest.param(lambda names: _unsaid(names, None), UNKNOWN, "-", id="no notices, and nobody's word"),
+    pytest.param(
+        lambda names: names["packages"][1].update(newest_released=None),
+        "holds",
+        "served: old-adapter 0.1.0;",
+        id="no dates",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("doctor", "verdict"), NAMES)
-def test_names(doctor: Callable[[dict[str, Any]], Any], verdict: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("doctor", "verdict", "words"), NAMES)
+def test_names(doctor: Callable[[dict[str, Any]], Any], verdict: str, words: str, tmp_path: Path) -> None:
     said = names()
     doctor(said)
     arms = {"cli": study().arms["cli"]}
-    found = measure(Lab(arms, said), tmp_path / "dir").findings
-    assert found["dead-name"].verdict == verdict
+    found = measure(Lab(arms, said), tmp_path / "dir").findings["dead-name"]
+    assert (found.verdict, words in found.measured.text) == (verdict, True)
+    assert "an-adapter 1.2.3 is 2 versions, 40 days behind 1.3.0" in found.measured.text or verdict == UNKNOWN
 
 
 def test_nobody_asked_the_registries(tmp_path: Path) -> None:

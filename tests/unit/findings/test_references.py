@@ -243,6 +243,7 @@ CHECKS: dict[str, Check] = {
     "found in workspace": lambda raw: not raw.member()["path"].startswith("/home"),
     "found in HOME": lambda raw: raw.member()["path"].startswith("/home"),
     "deprecated": lambda raw: bool(raw.member()["deprecated"]),
+    "deprecated, says its adapter": lambda raw: bool(raw.member()["accepted"]),
     "own pin": lambda raw: not raw.member()["deprecated"],
     "acp": lambda raw: isinstance(raw.member(), int | float),
     "acp without capabilities": lambda raw: isinstance(raw.member(), int | float),

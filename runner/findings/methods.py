@@ -230,13 +230,22 @@ def _effects(run: LoadedRun) -> dict[str, Any]:
     }
 
 
+def _exact(run: LoadedRun) -> dict[str, Any]:
+    """The compared metrics; updates are counted to the turn's end: what comes after it races our quiet window."""
+    ends = [m.seq for m in run.messages if m.method == "session/prompt" and m.answers is not None]
+    turn = [message for message in run.messages if not ends or message.seq <= ends[-1]]
+    found = {name: value for name, value in run.record.exact.items() if not is_information(name)}
+    found = {name: value for name, value in found.items() if not name.startswith("updates.")}
+    return found | {f"updates.{kind}": count for kind, count in tally(turn).updates.items()}
+
+
 def _differences(base: LoadedRun, run: LoadedRun) -> list[tuple[str, Any, Any]]:
     """What differs: (name, without, with)."""
-    one, two = base.record.exact, run.record.exact
+    one, two = _exact(base), _exact(run)
     found = [
         (name, one.get(name, 0), two.get(name, 0))
         for name in sorted(one.keys() | two.keys())
-        if not is_information(name) and one.get(name, 0) != two.get(name, 0)
+        if one.get(name, 0) != two.get(name, 0)
     ]
     here, there = tool_shape(base), tool_shape(run)
     if here != there:

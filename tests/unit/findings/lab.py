@@ -145,6 +145,8 @@ class Arm:
     #: Of the probes: whether the setting has its effect; where load and resume replay.
     switches: bool = True
     replays: dict[str, list[str]] = field(default_factory=lambda: {"load": ["during"]})
+    #: A title comes after the turn's end.
+    late: bool = False
     #: Frames written before the turn's end.
     after: tuple[Callable[[Log], Any], ...] = ()
 
@@ -331,6 +333,8 @@ class Play:
         total = arm.reported if arm.reported is not None else 1050 * len(self.entries)
         stop = "cancelled" if any(action.ask == "never" for action in self.actions) else "end_turn"
         log.end(self.prompt, stop, usage={"totalTokens": total, "inputTokens": total, "outputTokens": 0})
+        if arm.late:
+            log.update("session_info_update", title="A title")
         if arm.probes:
             self._probe()
 

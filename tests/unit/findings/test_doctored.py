@@ -110,6 +110,16 @@ def _other_hash(arms: dict[str, Arm]) -> None:
     act(arms["files"], 3, writes={"/workspace/semver/src/semver.js": "other"})
 
 
+@flips("an update more within a turn with capabilities", no_capabilities=NOT)
+def _more(arms: dict[str, Arm]) -> None:
+    act(arms["files"], 1, before=(lambda log: log.update("session_info_update", title="A title"),))
+
+
+@flips("a title that races the quiet window")
+def _racing(arms: dict[str, Arm]) -> None:
+    arms["files"].late = True
+
+
 # rows 3 and 3b
 
 

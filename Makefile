@@ -1,7 +1,7 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test lint chaos images doctor clean
+.PHONY: help setup sweep test agents lint chaos images doctor clean
 
 PYTHON_FILES := runner tests
 TESTS := $(wildcard tests/unit tests/engine tests/hostile)
@@ -25,6 +25,10 @@ test: lint ## lint, then the tests: unit, engine, hostile
 
 chaos: setup ## Kill controller, gateway, agents and engine at random moments, resume, count what is left
 	@.venv/bin/python -m tests.hostile.chaos --kills 24
+
+agents: setup ## Build every adapter, hold it against its measured facts, and run all of them over all their surfaces
+	.venv/bin/python -m pytest tests/engine/test_agents.py -m agents
+	@.venv/bin/acpbench sweep configs/sweeps/all-agents.yaml
 
 images: setup ## Which images are built, and whether their programs are what the pins say
 	@.venv/bin/acpbench images list

@@ -24,6 +24,7 @@ from runner.errors import ConfigError, UsageError
 MAX_NAME = 200
 #: The reset that gives each run a container of its own; every other one keeps an arm's.
 FRESH = "container"
+TWIN = "--twin"
 #: The ids that make an arm, in the order of its name.
 _ID_KEYS = ("adapter", "surface", "fixture", "policy", "model", "reset")
 
@@ -54,6 +55,8 @@ class Cell(BaseModel):
     expect: str
     #: Entry of the sweep's `arms` (from 0) that it comes from: its knobs are there.
     matrix: int = 0
+    #: Of an arm that repeats another one (A/A); its name ends in `--twin`.
+    twin: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ class _Arm:
         )
 
 
-def plan(loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = None) -> list[Cell]:
+def plan(
+    loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = None, names: Collection[str] | None = None
+) -> list[Cell]:
     """All cells of a sweep in order.
 
     Warm-ups come first: per image `warmup` many, on that image's first arm. Then the blocks: block b holds every arm
@@ -93,10 +98,11 @@ def plan(loaded: LoadedSweep, *, repeat: int | None = None, only: str | None = N
     repeat: replicates of every arm, in place of the configuration's.
     only: a glob over cell and arm names; the order of what stays is that of the whole plan, the warm-ups are those of
     the images that are left.
+    names: of the arms to plan; None: all.
 
     Raises ConfigError for an arm planned twice or a name too long, UsageError where `only` fits nothing.
     """
-    arms = _arms(loaded, repeat)
+    arms = [arm for arm in _arms(loaded, repeat) if names is None or arm.name in names]
     measured: list[Cell] = []
     for block in range(1, max(arm.repeat for arm in arms) + 1):
         due = [arm for arm in arms if arm.repeat >= block and (block == 1 or not arm.kept)]
@@ -123,8 +129,8 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
             matrix.models,
             matrix.resets,
         )
-        for ids in product:
-            name = "--".join(map(on_disk, ids))
+        for ids, twin in itertools.product(product, (False, True) if matrix.twin else (False,)):
+            name = "--".join(map(on_disk, ids)) + (TWIN if twin else "")
             if name in arms:
                 errors.append(ConfigError(loaded.path, line, f"the arm {name} is planned twice"))
                 continue
@@ -133,10 +139,11 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
                     ConfigError(loaded.path, line, f"the arm {name} has a name of more than {MAX_NAME} bytes")
                 )
                 continue
-            fields = dict(zip(_ID_KEYS, ids, strict=True))
+            fields: dict[str, Any] = dict(zip(_ID_KEYS, ids, strict=True))
             image = loaded.adapters[ids[0]].image
             count = repeat or matrix.repeat or loaded.sweep.repeat
-            arms[name] = _Arm(name, image, count, {**fields, "expect": matrix.expect, "matrix": index})
+            fields |= {"expect": matrix.expect, "matrix": index, "twin": twin}
+            arms[name] = _Arm(name, image, count, fields)
     raise_all(errors)
     return list(arms.values())
 

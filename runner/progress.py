@@ -112,6 +112,7 @@ def _short(cell: Cell) -> str:
     return f"{cell.surface} {cell.fixture} {cell.policy} {'warm-up' if cell.warmup else 'run'} {cell.replicate}"
 
 
-def progress_for(out: TextIO = sys.stderr) -> SweepProgress:
-    """The bar where `out` is a terminal, lines where it is not (CI, a file, a pipe)."""
+def progress_for(out: TextIO | None = None) -> SweepProgress:
+    """The bar where `out` (default standard error) is a terminal, lines where it is not (CI, a file, a pipe)."""
+    out = out if out is not None else sys.stderr
     return BarProgress() if out.isatty() else PlainProgress(out)

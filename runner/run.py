@@ -26,20 +26,23 @@ from typing import Any
 
 from docker import DockerClient
 
+from runner.cassettes import TAPE
 from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
 from runner.config.surface import OpenBuffer
-from runner.errors import AgentError, InfraError, LastingError, RunError
+from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.metrics import compute
 from runner.evidence.validate import schema_findings, tail_findings
-from runner.gateway.compile import compile_program
+from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
-from runner.gateway.journal import Entry, script_problems
+from runner.gateway.journal import Entry
+from runner.gateway.program import model_failures, model_problems, program_for
 from runner.kept import Kept
 from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
 from runner.prepare import Start, prepare
+from runner.records.redact import Redactor
 from runner.records.schema import AgentExit, Finding, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
@@ -50,7 +53,7 @@ from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
 from runner.surfaces.acp import AcpDriver
 from runner.surfaces.cli import CliDriver, turn_of
-from runner.surfaces.cli_parsers import CliResult, parse
+from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 from runner.verifier import Verifier, guest_command
@@ -84,6 +87,8 @@ class Bench:
     gateway: Callable[[], Gateway]
     #: Image folder -> version of the ACP schema -> its file.
     schemas: Mapping[str, Mapping[str, Any]]
+    #: Strikes keys out of what is kept; None: no key is near.
+    redactor: Redactor | None = None
 
 
 class Run:
@@ -108,7 +113,7 @@ class Run:
         self._token = secrets.token_hex(16)
         self._workspace = f"/workspace/{self._fixture.id}"
         self._tar = fixture_tar(bench.loaded.fixture_folder(cell.fixture))
-        self._program = compile_program(bench.loaded.script(cell.model), self._adapter, self._workspace)
+        self._program = program_for(bench.loaded, cell, self._workspace)
         self._clock = PhaseClock()
         self._errors: list[RunError] = []
         self._start: Start | None = None
@@ -230,7 +235,7 @@ class Run:
             guest,
             self._fixture,
             self._tar,
-            home={path: self._fill(text) for path, text in self._launch.home.items()},
+            home={path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()},
             state_dirs=self._adapter.state_dirs,
             reset=self._cell.reset if again else None,
             limit_s=limits.prepare,
@@ -377,6 +382,13 @@ class Run:
         collected = self._bench.gateway().collect(self._token)
         self._entries = collected.entries
         self._attempt.write_lines("model.jsonl", collected.lines)
+        self._errors += model_failures(self._entries)
+        self._findings += drift(self._entries)
+        if self._program.get("mode") == "capture":
+            try:
+                self._attempt.write_bytes(TAPE, dump(tape_of(self._entries)))
+            except UsageError as problem:
+                self._findings.append(Finding(id="no-tape", message=str(problem)))
 
     def _remove(self, verifier: Future[None]) -> None:
         with self._clock.phase("remove"):
@@ -410,12 +422,13 @@ class Run:
         turns = list(played.turns) if played else []
         findings = self._findings + (played.findings if played else [])
         if self._surface.transport == "cli" and self._spawn_ns is not None:
-            cli = parse(self._launch.parser, ((f.t_ns, f.raw) for f in frames if f.channel == "stdout"))
+            stdout = ((f.t_ns, f.raw) for f in frames if f.channel == "stdout")
+            cli = parse(self._launch.parser, stdout, kinds_of(self._adapter))
             findings += cli.findings
             turns.append(turn_of(cli, self._spawn_ns))
         else:
             findings += schema_findings(frames, self._bench.schemas[self._adapter.image]) + tail_findings(frames)
-        problems = script_problems(self._entries, self._program, stopped=played.unreachable if played else None)
+        problems = model_problems(self._entries, self._program, stopped=played.unreachable if played else None)
         outcome = decide(self._errors, problems if played else [], self._verdict)
         record = Record(
             sweep=self._bench.loaded.sweep.id,
@@ -459,8 +472,16 @@ class Run:
         )
         exact, sampled = compute(record, frames, self._entries, cli)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
+        if self._bench.redactor is not None:
+            record = self._redacted(record, self._bench.redactor)
         self._attempt.commit(record)
         return record
+
+    def _redacted(self, record: Record, redactor: Redactor) -> Record:
+        """The record, and before it all files of the attempt, without what looks like a key."""
+        for name in redactor.files(self._attempt.path):
+            record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
+        return Record.model_validate_json(redactor(record.model_dump_json().encode()))
 
     def _agent_exit(self) -> AgentExit | None:
         if self._spawn_ns is None:

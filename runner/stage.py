@@ -22,7 +22,10 @@ from runner.config.adapter import Adapter
 from runner.config.catalog import LoadedSweep
 from runner.errors import InfraError, RunError
 from runner.gateway.container import Gateway
+from runner.gateway.outward import Outward, WayOut
+from runner.outcome import Aborted
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
+from runner.records.redact import Redactor
 from runner.run import Bench, Run
 from runner.sandbox.engine import describe
 from runner.sandbox.images import ImageRef, Images
@@ -94,7 +97,10 @@ class Stage:
     client: DockerClient
     loaded: LoadedSweep
     pinned: Pinned
+    #: What live models need; None: there are none, and nothing of this sweep reaches a network.
+    outward: Outward | None = None
     name: str = field(default_factory=lambda: secrets.token_hex(4))
+    _way_out: WayOut | None = None
     _volumes: Volumes | None = None
     _gateway: Gateway | None = None
     _gateways: int = 0
@@ -110,6 +116,8 @@ class Stage:
         try:
             toolboxes = {name: self.pinned.images[name].id for name in self.loaded.toolboxes()}
             self._volumes = Volumes.create(self.client, self.name, self.pinned.images[GATEWAY_IMAGE].id, toolboxes)
+            if self.outward is not None:
+                self._way_out = WayOut.create(self.client, self.name, self.outward)
             self.gateway()
         except BaseException:
             self.clear()
@@ -130,7 +138,13 @@ class Stage:
             volumes=self._volumes,
             gateway=self.gateway,
             schemas=self.pinned.schemas,
+            redactor=Redactor(self.outward.keys.values()) if self.outward is not None else None,
         )
+
+    @property
+    def closed(self) -> bool:
+        """True when no run may start any more."""
+        return self._closed is not None
 
     def gateway(self) -> Gateway:
         """The living gateway, started anew where the last one died.
@@ -152,6 +166,8 @@ class Stage:
                 journal_volume=self._volumes.journal,
                 labels=labels(self.name, "gateway"),
                 on_death=self._gateway_died,
+                on_budget=lambda reason: self.stop_all(Aborted(reason)),
+                way_out=self._way_out,
             )
             self._gateway.start()
             return self._gateway

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
+from runner import cassettes
 from runner.config.catalog import LoadedSweep
 from runner.config.source import shown
 from runner.errors import ConfigError, Interrupted, UsageError
+from runner.gateway.outward import Outward
 from runner.interrupt import Interrupt, interruptible
 from runner.kept import Kept
 from runner.outcome import Aborted
 from runner.plan import FRESH, Cell, remaining, units
 from runner.progress import SweepProgress
+from runner.records.lock import differences
 from runner.records.schema import Record
 from runner.records.store import DiskFull, SweepDir
 from runner.report.build import build
@@ -63,12 +65,17 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     :raises ConfigError: a fixture's folder is not what its file pins.
     :raises EngineUnavailable: no engine.
     :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
-    :raises UsageError: `out` is in use, or `resume` finds another plan or other pins there.
+    :raises UsageError: a live model's key is not there or its cassette is there already, `out` is in use, or `resume`
+        finds another plan or other pins there.
     :raises InfraError: the disk is full; what was written before is whole.
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
     _demand_fixtures(loaded)
     _demand_room(options.out)
+    models = {cell.model for cell in cells}
+    outward = Outward.of(loaded, models)
+    if not options.resume:
+        cassettes.demand_room(loaded, models)
     client = connect()
     for name in reap(client).failed:
         progress.note(f"left over from a dead run and not removed: {name}")
@@ -76,7 +83,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     pinned = pin(images, loaded.adapters.values(), progress.note, loaded.toolboxes())
     with (
         interruptible() as interrupt,
-        Stage(client, loaded, pinned) as stage,
+        Stage(client, loaded, pinned, outward) as stage,
         _directory(loaded, cells, options, stage) as out,
     ):
         todo = remaining(cells, _finished(out)) if options.resume else list(cells)
@@ -86,6 +93,8 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
             report = build(loaded.sweep.id, out.lock, out.cells, out.records())
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
                 out.write_json("report.json", report.model_dump(mode="json"))
+        for note in cassettes.keep(out, loaded):
+            progress.note(note)
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
@@ -118,23 +127,6 @@ def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, sta
         out.close()
         raise UsageError(f"{options.out}: cannot be resumed, it was made with other pins: {'; '.join(changed[:8])}")
     return out
-
-
-def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
-    """Every place where two JSON values differ, as `path: old -> new`."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new}):
-            yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (mine, theirs) in enumerate(zip(old, new, strict=True)):
-            yield from differences(mine, theirs, f"{at}[{index}]")
-    elif old != new:
-        yield f"{at}: {_short(old)} -> {_short(new)}"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _finished(out: SweepDir) -> set[str]:
@@ -177,7 +169,7 @@ class _Sweep:
 
     @property
     def _stopped(self) -> bool:
-        return self._interrupt.asked or self._full is not None
+        return self._interrupt.asked or self._full is not None or self._stage.closed
 
     def _unit(self, cells: list[Cell]) -> None:
         """A cell; or all cells of an arm that keeps its container, in order."""

@@ -2,10 +2,13 @@
 //
 //   in:  {"id", "op": "register", "run": TOKEN, "program": PROGRAM} | {"id", "op": "collect", "run": TOKEN or null} | {"id", "op": "ping"}
 //   out: {"id", "ok": true, ...} | {"id", "ok": false, "error": {"code", "message"}}; a collect answers {"id", "entry"} per
-//        entry first. Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"}.
+//        entry first. Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"},
+//        {"event": "budget", "reason"}: a live model has spent what it may.
 //
-// The end of stdin ends the process. `collect` of run null gives the requests that named no known run.
-// Options: --socket PATH (default /model/model.sock), --journal FOLDER (default /journal).
+// The end of stdin ends the process. `collect` of run null gives the requests that named no known run; of a run that a
+// gateway before this one served, what that one left.
+// Options: --socket PATH (default /model/model.sock), --journal FOLDER (default /journal), --private FILE (default
+// /private/policy.json): upstreams with their keys; read and removed at the start.
 
 import { createHash } from "node:crypto";
 import { chmodSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -13,12 +16,15 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { Journal, splitLines } from "./journal.mjs";
+import { redactor } from "./redact.mjs";
 import { Tap } from "./tap.mjs";
+import { Upstreams, readPrivate } from "./upstream.mjs";
 
 const { values: options } = parseArgs({
   options: {
     socket: { type: "string", default: "/model/model.sock" },
     journal: { type: "string", default: "/journal" },
+    private: { type: "string", default: "/private/policy.json" },
   },
 });
 
@@ -44,7 +50,7 @@ function versions() {
 }
 
 async function collect(tap, id, run) {
-  if (run !== null && !tap.programs.has(run)) throw new Error("unknown run");
+  if (run !== null && !tap.programs.has(run) && !tap.journal.knows(run)) throw new Error("unknown run");
   await tap.settle(run);
   let count = 0;
   for await (const line of tap.journal.lines(run)) {
@@ -86,9 +92,12 @@ process.umask(0o077);
 // Nobody reads us any more: the end, as with stdin's.
 process.stdout.on("error", () => process.exit(0));
 
-const tap = await Tap.create(new Journal(options.journal), (run, reason, nearest) => {
-  put({ event: "miss", run, reason, nearest });
-});
+const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put({ event: "budget", reason }));
+const redact = redactor(upstreams.secrets);
+const stderr = process.stderr.write.bind(process.stderr);
+process.stderr.write = (chunk, ...rest) => stderr(redact(String(chunk)), ...rest);
+const miss = (run, reason, nearest) => put(redact(JSON.stringify({ event: "miss", run, reason, nearest })));
+const tap = await Tap.create(new Journal(options.journal, redact), miss, upstreams);
 rmSync(options.socket, { force: true });
 await new Promise((done, failed) => {
   tap.server.once("error", failed);

@@ -1,6 +1,6 @@
 // The ledger: one JSON line per request, one file per run, full bodies (aimock's own journal cuts them at 64 kB).
 
-import { closeSync, createReadStream, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, createReadStream, existsSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 // Values of these may stand in a record; everything else is dropped, a key's presence is shown without its value.
@@ -39,8 +39,10 @@ export function safeHeaders(headers) {
 }
 
 export class Journal {
-  constructor(folder) {
+  /** `redact(text)` strikes out what may not be written. A folder that a dead gateway filled is gone on with. */
+  constructor(folder, redact) {
     this.folder = folder;
+    this.redact = redact;
     this.files = new Map();
     this.sequence = new Map();
     mkdirSync(folder, { recursive: true });
@@ -66,20 +68,25 @@ export class Journal {
     if (!this.files.has(run)) this.files.set(run, openSync(this.path(run), "a", 0o600));
     // Nanoseconds outgrow a double's integers after 104 days of uptime: written as digits.
     const digits = (_, value) => (typeof value === "bigint" ? JSON.rawJSON(value.toString()) : value);
-    const bytes = Buffer.from(`${JSON.stringify(entry, digits)}\n`, "utf8");
+    const bytes = Buffer.from(`${this.redact(JSON.stringify(entry, digits))}\n`, "utf8");
     for (let at = 0; at < bytes.length; ) at += writeSync(this.files.get(run), bytes, at);
   }
 
-  /** Yield the lines of `run`, as written. */
+  /** True where requests of `run` were written, by us or by a gateway that died. */
+  knows(run) {
+    return /^[A-Za-z0-9-][A-Za-z0-9_-]*$/.test(run) && existsSync(this.path(run));
+  }
+
+  /** Yield the lines of `run`, as written; one that a death cut short is no line. */
   async *lines(run) {
-    if (this.files.has(run)) yield* splitLines(createReadStream(this.path(run)));
+    if (!existsSync(this.path(run))) return;
+    for await (const line of splitLines(createReadStream(this.path(run)))) if (line.endsWith("}")) yield line;
   }
 
   forget(run) {
     this.sequence.delete(run);
     const file = this.files.get(run);
-    if (file === undefined) return;
-    closeSync(file);
+    if (file !== undefined) closeSync(file);
     this.files.delete(run);
     rmSync(this.path(run), { force: true });
   }

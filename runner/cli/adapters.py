@@ -1,28 +1,149 @@
-"""`acpbench adapters list`."""
+"""`acpbench adapters list|check|pin`."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import typer
 
-from runner.cli.output import out, table
-from runner.cli.state import catalog
+from runner.cli.output import err, out, table
+from runner.cli.state import catalog, engine
+from runner.config.catalog import Catalog
+from runner.errors import EngineUnavailable
 
-app = typer.Typer(no_args_is_help=True, help="The agents that can be named in a sweep.")
+if TYPE_CHECKING:
+    from runner.packages.check import Checked
+    from runner.sandbox.images import ImageInfo
+
+app = typer.Typer(no_args_is_help=True, help="The agents that can be named in a sweep, and their pins.")
+
+#: Adapters that the table names where several pin one package.
+_NAMED = 2
 
 
 @app.callback()
 def _group() -> None:
-    """The agents that can be named in a sweep."""
+    """The agents that can be named in a sweep, and their pins."""
 
 
 @app.command("list")
 def list_(context: typer.Context) -> int:
-    """Every adapter with its pins."""
+    """Every adapter with its pins, and its image's size (10^6 bytes; `own`: beyond the layers that others share)."""
+    found = catalog(context)
+    adapters = [loaded.value for loaded in found.adapters()]
+    images = _images(found)
     rows = []
-    for loaded in catalog(context).adapters():
-        adapter = loaded.value
+    for adapter in adapters:
+        info = images.get(adapter.image)
+        shared = f"{info.shared_layers}/{info.layers}" if info else None
         transports = ", ".join(name for name in ("acp", "cli") if getattr(adapter, name) is not None)
         pins = ", ".join(f"{package.name}@{package.version}" for package in adapter.packages)
-        rows.append((adapter.id, transports, adapter.dialect, adapter.image, pins))
-    out(table(["adapter", "transports", "dialect", "image", "packages"], rows))
+        size = (info.size_mb, info.own_mb) if info else (None, None)
+        rows.append((adapter.id, transports, adapter.dialect, adapter.image, *size, shared, pins))
+    headers = ["adapter", "transports", "dialect", "image", "MB", "own", "shared layers", "packages"]
+    out(table(headers, rows))
+    built = [images[name] for name in dict.fromkeys(adapter.image for adapter in adapters) if name in images]
+    if built:
+        under = max((info.size_mb or 0) - (info.own_mb or 0) for info in built)
+        own = sum(info.own_mb or 0 for info in built)
+        out(f"{len(built)} images: {under} MB that they share and {own} MB of their own")
     return 0
+
+
+def _images(found: Catalog) -> dict[str, ImageInfo]:
+    """The images that are built, by name; none where no engine answers, which is said."""
+    from runner.sandbox.images import Images
+
+    try:
+        with engine() as client:
+            return {info.name: info for info in Images(client, found.root).list() if info.id}
+    except EngineUnavailable as error:
+        err(f"sizes are unknown: {error}")
+        return {}
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[ADAPTER]...", help="Default all.")] = None,
+    form: Annotated[Literal["table", "json"], typer.Option("--format")] = "table",
+) -> int:
+    """Ask the registries whether the pinned packages are deprecated, renamed, withdrawn or left behind.
+
+    Exit codes: 0 none is deprecated (or its adapter says accept_deprecated), 1 one is, or could not be asked about.
+    """
+    from runner.packages.check import check as judge
+    from runner.packages.check import image_pins, merged, pins
+    from runner.packages.clients import Clients
+    from runner.sandbox.images import Images
+
+    found = catalog(context)
+    adapters = [found.adapter(name) for name in names] if names else [one.value for one in found.adapters()]
+    pinned = pins(adapters)
+    with engine() as client:
+        images = Images(client, found.root)
+        if not names:
+            shared = images.recipes.keys() - {adapter.image for adapter in adapters}
+            pinned += [one for name in sorted(shared) for one in image_pins(name, images.recipes[name].folder)]
+        checked = judge(merged(pinned), Clients(client, images))
+    if form == "json":
+        out(json.dumps({"packages": [one.as_json() for one in checked]}, indent=2))
+    else:
+        _print_checked(checked)
+    return 0 if all(one.ok for one in checked) else 1
+
+
+@app.command()
+def pin(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="ADAPTER@VERSION")],
+) -> int:
+    """Make another version of an adapter from the nearest one: configuration, lock and image, verified."""
+    from runner.packages.clients import Clients
+    from runner.packages.pin import pin as make
+    from runner.sandbox.images import Images
+
+    found = catalog(context)
+    with engine() as client:
+        made = make(name, found, client, Clients(client, Images(client, found.root)), err)
+    rows = [(package, before, after) for package, (before, after) in made.changed.items()]
+    out(table(["package", made.base, made.adapter.id], rows))
+    out(f"{made.config}: built and verified; {made.image.size_mb} MB, of which {made.image.own_mb} MB are its own")
+    return 0
+
+
+def _print_checked(checked: list[Checked]) -> None:
+    rows = [
+        (f"{one.pinned.name}@{one.pinned.version}", _deprecated(one), one.newest or "?", _known(one.behind),
+         _known(one.behind_days), "yes" if one.yanked else "?" if one.yanked is None else "no", _users(one.pinned.by))
+        for one in checked
+    ]  # fmt: skip
+    out(table(["package", "deprecated", "newest", "versions behind", "days", "withdrawn", "pinned by"], rows))
+    for one in checked:
+        name = f"{one.pinned.name}@{one.pinned.version}"
+        if one.deprecated:
+            out(f"- {name}: {one.deprecated}" + (f" Renamed to {one.renamed}." if one.renamed else ""))
+            if one.pinned.accepted is not None:
+                out(f"  accepted: {one.pinned.accepted}")
+    for problem in sorted({one.problem for one in checked if one.problem is not None}):
+        err(f"{sum(one.problem == problem for one in checked)} not checked: {problem}")
+    for registry in ("npm", "pypi"):
+        silent = [one for one in checked if one.pinned.registry == registry and one.problem is None]
+        if silent and all(one.deprecated is None for one in silent):
+            err(f"{registry}: the registry that was asked carries no deprecation notices: nothing is known of them")
+
+
+def _deprecated(one: Checked) -> str:
+    if one.deprecated:
+        return "accepted" if one.pinned.accepted is not None else "YES"
+    return "?" if one.deprecated is None else "no"
+
+
+def _known(count: int | None) -> object:
+    return "?" if count is None else count
+
+
+def _users(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_NAMED])} and {more} more"

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from runner import __version__
-from runner.cli import adapters, findings, frames, images, machine, report, schema, script, sweep
+from runner.cli import (
+    adapters,
+    bisect,
+    compare,
+    findings,
+    frames,
+    history,
+    images,
+    machine,
+    nightly,
+    report,
+    schema,
+    script,
+    sweep,
+)
 from runner.cli.output import out
 from runner.cli.state import State
 
@@ -44,10 +58,15 @@ def _root(
 app.command()(sweep.sweep)
 app.command()(report.report)
 app.command()(findings.findings)
+app.command()(compare.compare)
+app.command()(compare.baseline)
+app.command()(history.history)
+app.command()(nightly.nightly)
 app.command()(frames.frames)
 app.add_typer(images.app, name="images")
 app.add_typer(adapters.app, name="adapters")
 app.add_typer(script.app, name="script")
+app.command()(bisect.bisect)
 app.command()(machine.doctor)
 app.command()(machine.clean)
 app.command()(schema.schema)

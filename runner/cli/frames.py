@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,9 @@ from runner.config.nearest import suggest
 from runner.errors import UsageError
 
 _LOG = "frames.jsonl"
+_JOURNAL = "model.jsonl"
+#: What the time line adds up to.
+_TIMES = ("turn_ms", "model_ms", "client_ms", "agent_ms", "active_ms")
 
 
 def frames(
@@ -26,9 +29,13 @@ def frames(
     record: Annotated[
         str | None, typer.Option(metavar="PATH", help="Print a member of record.json by its dotted path.")
     ] = None,
+    with_model: Annotated[bool, typer.Option("--with-model", help="Also the requests to the model, by time.")] = False,
     width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
 ) -> int:
-    """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary."""
+    """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary.
+
+    With --with-model a request to the model is two lines, m<seq>: => when it had come in, <= when its answer was out.
+    """
     from runner.records.store import spawn_of
     from runner.report.frames import render, render_one
     from runner.wire.log import read_frames
@@ -37,8 +44,8 @@ def frames(
         (kind, value) for kind, value in (("model", model), ("file", file), ("record", record)) if value is not None
     ]
     if asked:
-        if len(asked) > 1 or seq is not None:
-            raise UsageError("one of --seq, --model, --file, --record at a time")
+        if len(asked) > 1 or seq is not None or with_model:
+            raise UsageError("one of --seq, --model, --file, --record, --with-model at a time")
         out(_evidence(run, *asked[0]))
         return 0
     log = log_of(run)
@@ -48,7 +55,8 @@ def frames(
             err(head)  # what stays on standard output can be piped into a JSON tool
             out(body)
             return 0
-        for line in render(list(read_frames(log)), spawn_of(run), width):
+        lines = _with_model(run, width) if with_model else render(list(read_frames(log)), spawn_of(run), width)
+        for line in lines:
             out(line)
     except OSError as error:
         raise UsageError(f"{log}: cannot be read: {error.strerror}") from None
@@ -67,6 +75,23 @@ def _evidence(run: Path, kind: str, what: int | str) -> str:
     readers: dict[str, Callable[[Path, Any], Any]] = {"model": model_entry, "file": file_entry, "record": member}
     value = readers[kind](run, what)
     return printable(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _with_model(run: Path, width: int) -> Iterator[str]:
+    from runner.gateway.journal import parse_journal
+    from runner.records.store import record_of, spawn_of
+    from runner.report.timeline import render_with_model
+    from runner.wire.log import read_frames
+
+    journal = run / _JOURNAL
+    if not journal.is_file():
+        raise UsageError(f"{run}: has no {_JOURNAL}: no request to the model was kept of it")
+    record = record_of(run)
+    entries = parse_journal(journal.read_bytes().split(b"\n"))
+    offset = record.clock_offset_ns if record is not None else 0
+    yield from render_with_model(list(read_frames(run / _LOG)), entries, spawn_of(run), width, offset)
+    times = {name: record.sampled.get(name) for name in _TIMES} if record is not None else {}
+    err(", ".join(f"{name} {'-' if value is None else f'{value:.1f}'}" for name, value in times.items()))
 
 
 def log_of(run: Path) -> Path:

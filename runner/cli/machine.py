@@ -92,7 +92,7 @@ def _floor(client: DockerClient, image: ImageInfo | None) -> list[Row]:
 
 
 def clean() -> int:
-    """Remove containers and volumes that dead processes of acpbench left behind, and nothing else."""
+    """Remove containers, volumes and networks that dead processes of acpbench left behind, and nothing else."""
     from runner.sandbox.reaper import reap
 
     with engine() as client:
@@ -101,7 +101,10 @@ def clean() -> int:
         out(f"container {name}")
     for name in reaped.volumes:
         out(f"volume {name}")
-    err(f"{len(reaped.containers)} container(s) and {len(reaped.volumes)} volume(s) removed")
+    for name in reaped.networks:
+        out(f"network {name}")
+    counts = f"{len(reaped.containers)} container(s), {len(reaped.volumes)} volume(s)"
+    err(f"{counts} and {len(reaped.networks)} network(s) removed")
     if reaped.failed:
         raise InfraError("; ".join(reaped.failed))
     return 0

@@ -1,4 +1,4 @@
-"""`acpbench report`: a sweep's records as a table, Markdown or JSON."""
+"""`acpbench report`: a sweep's records, for people and for machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from runner.cli.output import out_or_file
 from runner.records.store import SweepDir
-from runner.report.build import build
+from runner.report.build import of_directory
 from runner.report.model import Report
 
 
@@ -18,13 +18,15 @@ class Format(StrEnum):
     TABLE = "table"
     MARKDOWN = "markdown"
     JSON = "json"
+    JUNIT = "junit"
+    HTML = "html"
+    CSV = "csv"
+    ANNOTATIONS = "annotations"
 
 
 def report_of(directory: Path) -> Report:
     """The report of a sweep's directory. Raises UsageError for what cannot be read, naming the file."""
-    sweep = SweepDir.read(directory)
-    lock = sweep.lock
-    return build(str(lock.get("sweep", directory.name)), lock, sweep.cells, sweep.records())
+    return of_directory(SweepDir.read(directory))
 
 
 def report(
@@ -35,8 +37,7 @@ def report(
     ] = None,
 ) -> int:
     """Print what a sweep measured."""
-    from runner.report import markdown, table, to_json
+    from runner.report.render import render
 
-    renderers = {Format.TABLE: table.render, Format.MARKDOWN: markdown.render, Format.JSON: to_json.render}
-    out_or_file(renderers[form](report_of(directory)), file)
+    out_or_file(render(SweepDir.read(directory), form.value), file)
     return 0

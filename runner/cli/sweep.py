@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli.output import out, table
 from runner.cli.state import catalog
-from runner.config.catalog import load_sweep
+from runner.config.catalog import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
 from runner.plan import Cell, plan
 from runner.records.store import SweepDir, default_directory
+
+if TYPE_CHECKING:
+    from runner.sweep import Options
 
 
 def sweep(
@@ -34,11 +37,16 @@ def sweep(
         typer.Option(metavar="GLOB", help="Only cells, arms or parts of an arm (cli, claude-*) of that name."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in --out.")] = False,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="Judge by the config's 'compare'; run again the arms that seem to regress."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
 ) -> int:
     """Run a sweep; the last line printed is the path of its directory.
 
-    Exit codes: 0 every cell as expected, 1 one was not, 64 usage or config error, 69 no engine, 130 interrupted.
+    Exit codes: 0 every cell as expected, 1 one was not, 2 (--confirm) a gated metric regressed or changed, 64 usage or
+    config error, 69 no engine, 130 interrupted.
     """
     found = catalog(context)
     loaded = load_sweep(config, found)
@@ -51,12 +59,28 @@ def sweep(
     from runner.report import table as report_table
     from runner.sweep import Options, run_sweep
 
-    target = directory or default_directory(_results(found.root), loaded.sweep.id)
+    target = directory or default_directory(results_of(found.root), loaded.sweep.id)
     options = Options(out=target, jobs=jobs or loaded.sweep.jobs, resume=resume)
+    if confirm:
+        return _judged(loaded, cells, options, repeat)
     result = run_sweep(loaded, cells, options, progress_for())
     out(report_table.render(result.report))
     out(str(result.directory))
     return result.exit_code
+
+
+def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: int | None) -> int:
+    from runner.nightly import run_and_judge
+    from runner.progress import progress_for
+    from runner.report import table as report_table
+    from runner.report import verdicts
+
+    judged = run_and_judge(loaded, cells, options, progress_for(), repeat=repeat)
+    out(report_table.render(judged.result.report))
+    for found in judged.all:
+        out(verdicts.render(found))
+    out(str(judged.result.directory))
+    return judged.exit_code
 
 
 def _planned(directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
@@ -68,7 +92,7 @@ def _planned(directory: Path | None, repeat: int | None, only: str | None) -> li
     return list(SweepDir.read(directory).cells)
 
 
-def _results(root: Path) -> Path:
+def results_of(root: Path) -> Path:
     """results/ of the checkout we are in; run from elsewhere, of the current directory."""
     here = Path.cwd()
     if here == root or not here.is_relative_to(root):

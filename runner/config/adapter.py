@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from runner.config.base import Config, Id
+from runner.config.base import Config, Id, Regex
 
 Dialect = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 #: How a CLI surface's standard output is read.
-CliParser = Literal["claude-stream-json", "gemini-stream-json", "codex-json", "opencode-json", "generic"]
+CliParser = Literal[
+    "claude-stream-json",
+    "gemini-stream-json",
+    "codex-json",
+    "opencode-json",
+    "vibe-streaming",
+    "cline-json",
+    "generic",
+]
 Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp"]
 
 
@@ -64,14 +72,43 @@ class SideRule(Config):
     model: str | None = None
     #: Substring of the raw request body.
     body: str | None = None
-    #: True: only requests without tools.
+    #: True: only requests without tools; False: only requests with some.
     without_tools: bool | None = None
-    #: Answer as assistant text in the dialect; `json` answers a raw JSON body; `status` alone answers an empty body.
+    #: Only requests that offer all of these tools.
+    tools: list[str] = []
+    #: Only requests that offer at most this many tools.
+    max_tools: int | None = Field(default=None, ge=0)
+    #: One of the stop sequences asked for.
+    stop_sequence: str | None = None
+    #: Only requests for an answer in a JSON schema that has all of these properties ([]: any schema).
+    schema_properties: list[str] | None = None
+    #: Answer as assistant text in the dialect; `say_json` is the same as JSON text.
     say: str | None = None
-    #: Answer by calling this tool with these arguments (qwen's `respond_in_schema`).
+    say_json: dict[str, Any] | None = None
+    #: Answer by calling this tool with these arguments.
     call: ToolCall | None = None
+    #: A raw JSON body; without any of these an empty one.
     json_body: dict[str, Any] | None = None
     status: int = 200
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> SideRule:
+        given = [key for key in ("say", "say_json", "call", "json_body") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"gives {len(given)} answers ({', '.join(given)}); a rule has one")
+        return self
+
+
+class ResultPatterns(Config):
+    """How the agent words what came of a tool call, where the API has no field for it. Any of them decides."""
+
+    #: Says who did it: a test runner's summary counts cancelled tests, and a shell is denied permission too.
+    rejected: list[Regex] = [
+        r"(?i:\b(rejected|refused|denied|declined|cancell?ed) by (the |your )?user\b)",
+        r"(?i:\buser (has |had )?(rejected|refused|denied|declined|cancell?ed)\b)",
+        r"(?i:\buser (did not|didn't|does not|doesn't) (allow|approve|want)\b)",
+    ]
+    failed: list[Regex] = [r"(?i:\bexit(ed)?( with)?( status| code)?:? [1-9])"]
 
 
 class Limits(Config):
@@ -105,12 +142,16 @@ class Adapter(Config):
     #: The transports it has.
     acp: Launch | None = None
     cli: Launch | None = None
-    #: Environment of every transport (a launch's own `env` wins).
+    #: Environment and HOME files of every transport (a launch's own `env` and `home` win).
     env: dict[str, str] = {}
+    home: dict[str, str] = {}
     session: Session = Session()
     #: Meaning -> ordered alternatives: the gateway takes the first one whose tool the request offers.
     tools: dict[Meaning, list[ToolCall]]
     side_requests: list[SideRule] = []
+    results: ResultPatterns = ResultPatterns()
+    #: What it sends as a user message to go on after an answer that was cut short: no prompt of the user's.
+    continuations: list[Regex] = []
     limits: Limits = Limits()
     #: Project folders that hold the agent's own state: they must be absent before the start.
     state_dirs: list[str] = []

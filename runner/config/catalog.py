@@ -1,6 +1,7 @@
-"""What can be named in a sweep: adapters, surfaces, fixtures, scripted models; and a sweep with all its names resolved.
+"""What can be named in a sweep: adapters, surfaces, fixtures, models; and a sweep with all its names resolved.
 
-An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surfaces/...`, `configs/models/...`,
+An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surfaces/...`, `configs/models/...`
+(scripts, and live models where it says `kind: upstream`), `configs/cassettes/<on_disk(id)>/cassette.yaml`,
 `fixtures/<on_disk(id)>/fixture.yaml` with the fixture's tree in `tree/` beside it. The id *in* the file decides.
 """
 
@@ -18,23 +19,26 @@ from typing import Any, Generic, TypeVar
 import runner
 from runner.config.adapter import Adapter
 from runner.config.base import on_disk
+from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
+from runner.config.gate import Comparison, Gate
 from runner.config.knobs import Knobs, overlay
 from runner.config.loader import Loaded, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
 from runner.config.policy import BUILTIN, Policy
-from runner.config.script import Script, every_step
-from runner.config.source import Place, shown
+from runner.config.script import Script
+from runner.config.source import Place, read_source, shown
 from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
+from runner.config.upstream import Normaliser, Upstream
 from runner.errors import ConfigError, UsageError
 
 #: File and 1-based line of what refers to an id; None: the command line does.
 At = tuple[Path, int | None]
 
-#: Kinds of model -> whether this version can run them.
-MODEL_KINDS = {"scripted": True, "replay": False, "capture": False, "live": False}
+#: Kinds of model -> what stands behind the name.
+MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upstream>", "live": "<upstream>"}
 #: Kinds of reset.
 RESETS = ("container", "git-clean-fd", "git-clean-fdx")
 
@@ -43,7 +47,7 @@ _CANARY = re.compile(r"\{canary:([^}]*)\}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
 
-M = TypeVar("M", Adapter, Surface, Fixture, Script)
+M = TypeVar("M", Adapter, Surface, Fixture, Script, Gate, Upstream, Cassette)
 
 
 @dataclass(frozen=True)
@@ -55,18 +59,33 @@ class _Shelf(Generic[M]):
     folder: str
     #: File of an id, below `folder`.
     pattern: str = "{name}.yaml"
+    #: Value of the key `kind` of its files, where a folder holds several kinds.
+    kind: str | None = None
 
     def file(self, root: Path, name: str) -> Path:
         return root / self.folder / self.pattern.format(name=on_disk(name))
 
     def files(self, root: Path) -> list[Path]:
-        return sorted((root / self.folder).glob(self.pattern.format(name="*")))
+        found = sorted((root / self.folder).glob(self.pattern.format(name="*")))
+        return [path for path in found if self.kind is None or _kind(path) == self.kind]
 
 
 _ADAPTERS = _Shelf("adapter", Adapter, "configs/adapters")
 _SURFACES = _Shelf("surface", Surface, "configs/surfaces")
-_SCRIPTS = _Shelf("script", Script, "configs/models")
+_SCRIPTS = _Shelf("script", Script, "configs/models", kind="scripted")
+_GATES = _Shelf("gate", Gate, "configs/gates")
+_UPSTREAMS = _Shelf("upstream", Upstream, "configs/models", kind="upstream")
+_CASSETTES = _Shelf("cassette", Cassette, "configs/cassettes", "{name}/cassette.yaml")
 _FIXTURES = _Shelf("fixture", Fixture, "fixtures", "{name}/fixture.yaml")
+
+
+def _kind(path: Path) -> str:
+    """What a file of configs/models is; one that cannot be read is a script, whose reader says what is wrong."""
+    try:
+        kind = read_source(path).data.get("kind")
+    except ConfigError:
+        return "scripted"
+    return "upstream" if kind == "upstream" else "scripted"
 
 
 def find_root(given: Path | None = None) -> Path:
@@ -109,6 +128,20 @@ class Catalog:
         """The scripted model of that id (without `scripted/`). Raises as `adapter`."""
         return self._find(_SCRIPTS, name, at).value
 
+    def gate(self, name: str, at: At | None = None) -> Gate:
+        """The gate of that id. Raises as `adapter`."""
+        return self._find(_GATES, name, at).value
+
+    def loaded_script(self, name: str) -> Loaded[Script]:
+        """The same with its lines, for messages about its steps."""
+        return self._find(_SCRIPTS, name, None)
+
+    def script_file(self, path: Path) -> Loaded[Script]:
+        """A script that may stand anywhere. Raises ConfigError (or ConfigErrors) for whatever is wrong with it."""
+        loaded = load(path, Script)
+        _check_script(loaded)
+        return loaded
+
     def fixture(self, name: str, at: At | None = None) -> Fixture:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
         return self._find(_FIXTURES, name, at).value
@@ -117,16 +150,28 @@ class Catalog:
         """The folder of a fixture's tree: what becomes the workspace."""
         return _FIXTURES.file(self.root, name).parent / "tree"
 
-    def model(self, name: str, at: At | None = None) -> Script:
-        """The script behind a model's name (`scripted/<script>`). Raises as `adapter`."""
+    def upstream(self, name: str, at: At | None = None) -> Upstream:
+        """The live model of that id (without `live/` or `capture/`). Raises as `adapter`."""
+        return self._find(_UPSTREAMS, name, at).value
+
+    def cassette(self, name: str, at: At | None = None) -> Cassette:
+        """The cassette of that id (without `replay/`), its tapes being there. Raises as `adapter`."""
+        return self._find(_CASSETTES, name, at).value
+
+    def cassette_folder(self, name: str) -> Path:
+        """The folder of a cassette and its tapes, there or not."""
+        return _CASSETTES.file(self.root, name).parent
+
+    def model(self, name: str, at: At | None = None) -> Script | Upstream | Cassette:
+        """What stands behind a model's name (`scripted/<script>`, ...). Raises as `adapter`."""
         kind, slash, rest = name.partition("/")
         if not slash or not rest:
             raise _error(at, f"model {quoted(name)} must be written <kind>/<name>, for example scripted/fix-semver")
         if kind not in MODEL_KINDS:
             raise _error(at, f"unknown kind of model {quoted(kind)}{suggest(kind, MODEL_KINDS)}")
-        if not MODEL_KINDS[kind]:
-            raise _error(at, f"model {quoted(name)}: this version runs only scripted/<script>, not {kind}/...")
-        return self.script(rest, at)
+        if kind == "scripted":
+            return self.script(rest, at)
+        return self.cassette(rest, at) if kind == "replay" else self.upstream(rest, at)
 
     def adapters(self) -> list[Loaded[Adapter]]:
         """Every adapter, by file name. Raises ConfigErrors with the faults of all files."""
@@ -169,12 +214,24 @@ class Catalog:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
         if isinstance(value, Surface) and value.toolbox is not None:
             self._image(value.toolbox, loaded, "toolbox")
+        if isinstance(value, Script):
+            _check_script(loaded)
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
             self._image(value.image, loaded, "image")
+        if isinstance(value, Upstream | Cassette):
+            for index, rule in enumerate(value.normalisers):
+                if isinstance(rule, Normaliser) and rule.fault is not None:
+                    raise loaded.error(("normalisers", index, "pattern"), rule.fault)
+        if isinstance(value, Upstream) and value.address not in value.allow:
+            raise loaded.error(("allow",), f"the list lacks the model's own address, {quoted(value.address)}")
+        if isinstance(value, Cassette):
+            for index, tape in enumerate(value.tapes):
+                if not (path.parent / tape.file).is_file():
+                    raise loaded.error(("tapes", index, "file"), f"there is no file {shown(path.parent / tape.file)}")
         if isinstance(value, Fixture):
             self._fixture(path, loaded, value)
 
@@ -194,7 +251,7 @@ class Catalog:
 
     def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
         path = shelf.file(self.root, name)
-        if _ID.fullmatch(name) and path.is_file():
+        if _ID.fullmatch(name) and path in shelf.files(self.root):
             loaded = self._load(shelf, path)
             if loaded.value.id == name:
                 return loaded
@@ -207,7 +264,11 @@ class Catalog:
             try:
                 yield self._load(shelf, path).value.id
             except ConfigError:
-                yield path.parent.name if shelf is _FIXTURES else path.stem
+                yield path.parent.name if "/" in shelf.pattern else path.stem
+
+
+def _check_script(loaded: Loaded[Any]) -> None:
+    raise_all([loaded.error(place, problem) for place, problem in loaded.value.problems()])
 
 
 def _error(at: At | None, problem: str) -> UsageError:
@@ -236,6 +297,10 @@ class LoadedSweep:
     digests: Mapping[str, str]
     #: 1-based line of each entry of `arms`.
     arm_lines: tuple[int, ...] = field(default=())
+    #: By the model's whole name, `live/<upstream>` or `capture/<upstream>`.
+    upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    #: By the model's whole name, `replay/<cassette>`.
+    cassettes: Mapping[str, Cassette] = field(default_factory=dict)
 
     def knobs(self, matrix: int) -> Knobs:
         """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
@@ -253,6 +318,10 @@ class LoadedSweep:
         """The script of a model's whole name."""
         return self.scripts[model]
 
+    def cassette_folder(self, cassette: str) -> Path:
+        """The folder of a cassette's id, there or not."""
+        return Catalog(self.root).cassette_folder(cassette)
+
 
 def policy_id(policy: str | Policy) -> str:
     """The id of an entry of `policies`."""
@@ -266,6 +335,7 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
     sweep = loaded.value.complete()
     for index, matrix in enumerate(sweep.arms):
         resolver.matrix(index, matrix)
+    resolver.gate(loaded.value.compare)
     raise_all(resolver.errors)
     return LoadedSweep(
         sweep=sweep,
@@ -280,6 +350,8 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
         trees={name: catalog.fixture_folder(name) for name in resolver.fixtures},
         digests=catalog.sources(),
         arm_lines=tuple(loaded.source.line(("arms", index)) for index in range(len(loaded.value.arms))),
+        upstreams=resolver.upstreams,
+        cassettes=resolver.cassettes,
     )
 
 
@@ -295,6 +367,8 @@ class _Resolver:
         self.fixtures: dict[str, Fixture] = {}
         self.policies: dict[str, Policy] = {}
         self.scripts: dict[str, Script] = {}
+        self.upstreams: dict[str, Upstream] = {}
+        self.cassettes: dict[str, Cassette] = {}
         #: Written out anywhere in the sweep, so that another entry may name them.
         self.written: dict[str, Policy] = {}
         for matrix in loaded.value.arms:
@@ -316,7 +390,14 @@ class _Resolver:
         for i, name in enumerate(matrix.fixtures):
             self._take(self.fixtures, name, self.catalog.fixture, (*here, "fixtures", i))
         for i, name in enumerate(matrix.models):
-            self._take(self.scripts, name, self.catalog.model, (*here, "models", i))
+            kind = name.partition("/")[0]
+            taped: dict[str, dict[str, Any]] = {
+                "replay": self.cassettes,
+                "live": self.upstreams,
+                "capture": self.upstreams,
+            }
+            into: dict[str, Any] = taped.get(kind, self.scripts)
+            self._take(into, name, self.catalog.model, (*here, "models", i))
         for i, policy in enumerate(matrix.policies):
             self._policy(policy, (*here, "policies", i))
         for i, reset in enumerate(matrix.resets):
@@ -339,6 +420,14 @@ class _Resolver:
                 if canary not in fixture.canaries:
                     told = f"surface {quoted(matrix.surfaces[i])} wants the canary {quoted(canary)}"
                     self._fault((*here, "surfaces", i), f"{told}, which fixture {quoted(fixture.id)} has not")
+
+    def gate(self, comparison: Comparison | None) -> None:
+        """Look up the gate that a sweep's comparison names; it shapes no run, so it stands in no digest."""
+        if comparison is not None and comparison.gate is not None:
+            try:
+                Catalog(self.catalog.root).gate(comparison.gate, self.loaded.at("compare", "gate"))
+            except ConfigError as error:
+                self.errors.append(error)
 
     def _fault(self, place: Place, problem: str) -> None:
         self.errors.append(self.loaded.error(place, problem))
@@ -380,14 +469,30 @@ class _Resolver:
                 script = self.scripts.get(name)
                 if script is not None:
                     self._script(script, adapter, (*here, "models", i))
+                recorded = self.cassettes.get(name)
+                spoken = recorded or self.upstreams.get(name)
+                if spoken is not None and spoken.dialect != adapter.dialect:
+                    problem = f"model {quoted(name)} speaks {spoken.dialect}, adapter {quoted(adapter.id)} "
+                    self._fault((*here, "models", i), f"{problem}{adapter.dialect}")
+                elif recorded is not None:
+                    self._tapes(recorded, adapter, matrix, (*here, "models", i))
+
+    def _tapes(self, cassette: Cassette, adapter: Adapter, matrix: Matrix, place: Place) -> None:
+        """Every run needs a tape of its own."""
+        policies = [policy_id(policy) for policy in matrix.policies]
+        for surface, fixture, policy in itertools.product(matrix.surfaces, matrix.fixtures, policies):
+            if cassette.tape(adapter.id, surface, fixture, policy) is None:
+                there = "; ".join(f"{t.adapter}, {t.surface}, {t.fixture}, {t.policy}" for t in cassette.tapes)
+                wanted = f"{adapter.id}, {surface}, {fixture}, {policy}"
+                problem = f"cassette {quoted(cassette.id)} has no tape for {wanted}; it has: {there}"
+                self._fault(place, problem)
 
     def _script(self, script: Script, adapter: Adapter, place: Place) -> None:
         if script.dialects is not None and adapter.dialect not in script.dialects:
             told = ", ".join(script.dialects)
             problem = f"script {quoted(script.id)} is for {told}; adapter {quoted(adapter.id)} speaks {adapter.dialect}"
             self._fault(place, problem)
-        meant = {meaning for step in every_step(script.steps) for meaning in step.calls} - {"tool"}
-        lacking = sorted(meant - set(adapter.tools))
+        lacking = sorted(script.meanings() - set(adapter.tools))
         if lacking:
             told = ", ".join(quoted(meaning) for meaning in lacking)
             lacks = f"adapter {quoted(adapter.id)} has no entry in 'tools'"

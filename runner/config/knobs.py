@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from runner.config.base import Config
@@ -42,6 +44,8 @@ class Knobs(Config):
     """What else shapes a run and is not its subject."""
 
     deadlines: Deadlines = Deadlines()
+    #: A cassette's answers: as fast as they go, or at the pace at which they were recorded.
+    replay_timing: Literal["fast", "recorded"] = "fast"
     #: Interval of memory and cpu samples in the guest, milliseconds.
     sample_ms: int = Field(default=50, ge=5)
     #: Bytes of frames kept on disk per run; what is cut is counted.

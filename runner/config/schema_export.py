@@ -6,12 +6,15 @@ from typing import Any
 
 from runner.config.adapter import Adapter
 from runner.config.base import Config
+from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
+from runner.config.gate import Gate
 from runner.config.nearest import suggest
 from runner.config.policy import Policy
 from runner.config.script import Script
 from runner.config.surface import Surface
 from runner.config.sweep import Sweep
+from runner.config.upstream import Upstream
 from runner.errors import UsageError
 
 #: What `acpbench schema` knows, by name.
@@ -20,8 +23,11 @@ KINDS: dict[str, type[Config]] = {
     "surface": Surface,
     "fixture": Fixture,
     "script": Script,
+    "upstream": Upstream,
+    "cassette": Cassette,
     "policy": Policy,
     "sweep": Sweep,
+    "gate": Gate,
 }
 
 

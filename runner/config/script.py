@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, StringConstraints, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from runner.config.base import Config, Id
+from runner.config.base import Config, Id, Regex
+from runner.config.source import Place
+
+#: What of a step is a tool call; the tool maps of adapters know all but the raw `tool`.
+MEANINGS = ("read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp", "tool")
+_SPOKEN = ("think", "say")
 
 #: The name of one distinct action: what evidence calls a served call by.
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:._-]*$", max_length=60)]
@@ -65,30 +73,15 @@ class Mcp(Config):
 
 
 class Tool(Config):
-    """A raw call, for what no meaning says."""
+    """A raw call, for what no meaning says. One text instead of a mapping is for a freeform tool."""
 
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] | str = {}
 
 
-class Usage(Config):
-    """Tokens served with a step's answer; deterministic, so that what the agent reports can be checked."""
+class Meanings(Config):
+    """One tool call, or several in the order of these fields."""
 
-    input: int = Field(default=1000, ge=0)
-    output: int = Field(default=50, ge=0)
-
-
-#: Fields of a step that are calls, in the order in which they are made.
-CALLS = ("read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp", "tool")
-
-
-class Step(Config):
-    """One answer of the model: text, thinking, tool calls (several given are parallel calls, in field order)."""
-
-    #: Unique in the script; only on a step of one call.
-    label: Label | None = None
-    think: str | None = None
-    say: str | None = None
     read: Read | None = None
     run: Run | None = None
     edit: Edit | None = None
@@ -99,26 +92,151 @@ class Step(Config):
     delegate: Delegate | None = None
     mcp: Mcp | None = None
     tool: Tool | None = None
-    usage: Usage = Usage()
+
+    def said(self) -> Iterator[tuple[str, BaseModel]]:
+        """(meaning, what it says) of each that is given."""
+        for meaning in MEANINGS:
+            value = getattr(self, meaning)
+            if value is not None:
+                yield meaning, value
+
+
+class Call(Meanings):
+    """An entry of `calls`: exactly one call."""
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Step:
-        if not (self.model_fields_set - {"usage", "label"}):
-            raise ValueError(f"a step needs at least one of: think, say, {', '.join(CALLS)}")
-        if self.label is not None and len(self.calls) != 1:
-            raise ValueError(f"the label {self.label!r} names one action, the step has {len(self.calls)} calls")
+    def _one(self) -> Call:
+        if sum(1 for _ in self.said()) != 1:
+            raise ValueError(f"needs exactly one of: {', '.join(MEANINGS)}")
         return self
 
-    @property
-    def calls(self) -> dict[str, Config]:
-        """Meaning (or `tool`) -> what is called, in field order."""
-        return {name: call for name in CALLS if (call := getattr(self, name)) is not None}
+
+class Usage(Config):
+    """Tokens served with a step's answer; deterministic, so that what the agent reports can be checked."""
+
+    input: int = Field(default=1000, ge=0)
+    output: int = Field(default=50, ge=0)
+    #: On top of `input`, whether the dialect counts them in (OpenAI, Gemini) or apart (Anthropic).
+    cache_read: int = Field(default=0, ge=0)
+    cache_write: int = Field(default=0, ge=0)
+    #: A part of `output`.
+    reasoning: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _reasoning_is_output(self) -> Usage:
+        if self.reasoning > self.output:
+            raise ValueError(f"reasoning ({self.reasoning}) is a part of output ({self.output})")
+        return self
+
+
+Outcome = Literal["ok", "failed", "rejected"]
+
+
+class When(Config):
+    """What must have come of an earlier step's calls; every condition given must hold.
+
+    An outcome's bare name stands for `{outcome: <name>}`.
+    """
+
+    #: `rejected`: a call was not allowed; `failed`: none was rejected and one failed; `ok`: neither.
+    outcome: Outcome | None = None
+    #: Stands in what came back of any of its calls.
+    matches: Regex | None = None
+    #: Stands in none of it.
+    lacks: Regex | None = None
+    #: The `name` of an earlier step; default: the step served last.
+    step: Id | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, given: Any) -> Any:
+        return {"outcome": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [{"enum": list(get_args(Outcome)), "type": "string"}, schema]}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> When:
+        if self.outcome is None and self.matches is None and self.lacks is None:
+            raise ValueError("needs at least one of: outcome, matches, lacks")
+        return self
+
+
+FaultKind = Literal["rate-limit", "server-error", "overloaded", "reset", "stall", "malformed", "slow-start"]
+
+
+class Fault(Config):
+    """What goes wrong with a step: the first `times` requests for it meet this.
+
+    `rate-limit` is 429, `server-error` 500, `overloaded` 529 (503 where the dialect has no such status); `reset` cuts
+    the connection in the middle of the answer; `malformed` sends half an event and then ends as if all were well;
+    `stall` and `slow-start` hold the answer up, in its middle or before its first byte.
+    """
+
+    kind: FaultKind
+    #: None: every request for the step.
+    times: int | None = Field(default=1, gt=0)
+    #: rate-limit (429): seconds in its Retry-After header.
+    retry_after_s: int = Field(default=1, ge=0)
+    #: reset, stall, malformed: events of the stream that still come whole before it.
+    after_events: int = Field(default=2, ge=0)
+    #: stall, slow-start: how long nothing comes; then the answer goes on.
+    delay_ms: float = Field(default=2000.0, gt=0)
 
 
 class Latency(Config):
     ttft_ms: float = Field(default=0.0, ge=0)
     #: None: as fast as it goes.
     tokens_per_s: float | None = Field(default=None, gt=0)
+
+
+class Step(Meanings):
+    """One answer of the model: text, thinking, tool calls (several are parallel calls).
+
+    Calls given by meaning come in the order of the fields, then those of `calls` in theirs.
+    """
+
+    #: For `when` of a later step.
+    name: Id | None = None
+    #: Of its one call; unique in the script, those of sub-agents with the others.
+    label: Label | None = None
+    #: Without it the step is always served; with it, only then, else the next one is looked at.
+    when: When | None = None
+    think: str | None = None
+    say: str | None = None
+    calls: list[Call] = []
+    usage: Usage = Usage()
+    #: Default: tool_use where the step calls a tool, else end_turn.
+    stop: Literal["end_turn", "max_tokens", "refusal"] | None = None
+    #: Default: the script's.
+    latency: Latency | None = None
+    #: In order: the second one's requests are those that come after the first one's.
+    faults: list[Fault] = []
+
+    def meant(self) -> Iterator[tuple[str, BaseModel]]:
+        """(meaning, what it says) of every call, in the order in which they are served."""
+        yield from self.said()
+        for call in self.calls:
+            yield from call.said()
+
+    def delegates(self) -> Iterator[tuple[Place, Delegate]]:
+        """(place in the step, what it says) of each call that hands work to a sub-agent."""
+        if self.delegate is not None:
+            yield ("delegate",), self.delegate
+        for index, call in enumerate(self.calls):
+            if call.delegate is not None:
+                yield ("calls", index, "delegate"), call.delegate
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Step:
+        if self.think is None and self.say is None and not any(True for _ in self.meant()):
+            raise ValueError(f"needs at least one of: {', '.join((*_SPOKEN, *MEANINGS, 'calls'))}")
+        calls = sum(1 for _ in self.meant())
+        if self.label is not None and calls != 1:
+            raise ValueError(f"the label {self.label!r} names one action, the step has {calls} calls")
+        return self
 
 
 class Streaming(Config):
@@ -131,30 +249,95 @@ class Streaming(Config):
 class Script(Config):
     """`configs/models/<id>.yaml`. Paths are relative to the workspace; tool maps make them absolute."""
 
+    kind: Literal["scripted"] = "scripted"
     id: Id
     title: str = ""
     steps: list[Step] = Field(min_length=1)
+    #: User prompts that the script is played for, each from its first step; one more is a miss.
+    turns: int = Field(default=1, gt=0)
     latency: Latency = Latency()
     streaming: Streaming = Streaming()
     dialects: list[Literal["anthropic", "openai-chat", "openai-responses", "gemini"]] | None = None
 
     @model_validator(mode="after")
-    def _labels_are_unique(self) -> Script:
-        seen: set[str] = set()
-        prompts: set[str] = set()
+    def _can_be_told_apart(self) -> Script:
+        labels: set[str] = set()
         for step in every_step(self.steps):
-            if step.label is not None and step.label in seen:
-                raise ValueError(f"the label {step.label!r} stands twice")
-            if step.delegate is not None and step.delegate.prompt in prompts:
-                raise ValueError("two sub-agents have the same prompt; their conversations could not be told apart")
-            seen |= {step.label} if step.label is not None else set()
-            prompts |= {step.delegate.prompt} if step.delegate is not None else set()
+            if step.label is not None:
+                if step.label in labels:
+                    raise ValueError(f"the label {step.label!r} stands twice")
+                labels.add(step.label)
+        prompts = [one.prompt for one in self.conversations()]
+        if len(set(prompts)) < len(prompts):
+            raise ValueError("two sub-agents have the same prompt; their conversations could not be told apart")
         return self
+
+    def conversations(self) -> Iterator[Conversation]:
+        """The run's own, then those of the sub-agents, in the order of the script."""
+        yield Conversation(self.steps)
+        for number, (place, delegate) in enumerate(_delegates(self.steps, ("steps",))):
+            yield Conversation(delegate.steps, (*place, "steps"), number, delegate.prompt)
+
+    def problems(self) -> Iterator[tuple[Place, str]]:
+        """(place, what is wrong) of each step that can never be served as it is meant."""
+        for conversation in self.conversations():
+            for _, place, problem in conversation.problems():
+                yield place, problem
+
+    def meanings(self) -> set[str]:
+        """The meanings an adapter's tool map must know."""
+        return {meaning for step in every_step(self.steps) for meaning, _ in step.meant()} - {"tool"}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Steps that are served to one history: the run's own, or (`number` from 0) a sub-agent's, which `prompt` opens."""
+
+    steps: list[Step]
+    place: Place = ("steps",)
+    number: int | None = None
+    prompt: str | None = None
+
+    def called(self, index: int) -> str:
+        """How a message names a step."""
+        return f"step {index}" if self.number is None else f"sub-agent {self.number}, step {index}"
+
+    def problems(self) -> Iterator[tuple[int, Place, str]]:
+        """(step, place in the script, what is wrong) of each step that can never be served as it is meant."""
+        names: dict[str, int] = {}
+        ended: int | None = None
+        for index, step in enumerate(self.steps):
+            here = (*self.place, index)
+            if ended is not None:
+                told = f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
+                yield index, here, told
+            if step.when is not None:
+                if index == 0:
+                    yield index, (*here, "when"), "the first step has no step before it"
+                if step.when.step is not None and step.when.step not in names:
+                    told = f"no earlier step is named '{step.when.step}' (named: {', '.join(names) or 'none'})"
+                    yield index, (*here, "when", "step"), told
+            if step.name is not None:
+                if step.name in names:
+                    yield index, (*here, "name"), f"step {names[step.name]} has this name"
+                names[step.name] = index
+            ends = step.stop != "max_tokens" and not any(True for _ in step.meant())
+            if ended is None and ends and step.when is None:
+                ended = index
 
 
 def every_step(steps: Iterable[Step]) -> Iterator[Step]:
     """All steps, a sub-agent's right after the step that hands work to it."""
     for step in steps:
         yield step
-        if step.delegate is not None:
-            yield from every_step(step.delegate.steps)
+        for _, delegate in step.delegates():
+            yield from every_step(delegate.steps)
+
+
+def _delegates(steps: Iterable[Step], place: Place) -> Iterator[tuple[Place, Delegate]]:
+    """(place, what it says) of every hand-over, an inner one right after the one whose sub-agent makes it."""
+    for index, step in enumerate(steps):
+        for inside, delegate in step.delegates():
+            here = (*place, index, *inside)
+            yield here, delegate
+            yield from _delegates(delegate.steps, (*here, "steps"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from runner.config.base import Config, Id
+from runner.config.gate import Comparison
 from runner.config.knobs import Knobs
 from runner.config.policy import Policy
 
@@ -31,6 +32,9 @@ class Matrix(Config):
     repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
     #: What differs from the sweep's knobs.
     knobs: Knobs | None = None
+    #: Every arm a second time, identical but for `--twin` at the end of its name: what a comparison calls different
+    #: then is chance (A/A).
+    twin: bool = False
 
 
 class Sweep(Config):
@@ -50,6 +54,8 @@ class Sweep(Config):
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()
+    #: What `acpbench compare`, `sweep --confirm` and `nightly` hold against what.
+    compare: Comparison | None = None
 
     def complete(self) -> Sweep:
         """With the sweep's adapters in every entry of `arms` that names none."""

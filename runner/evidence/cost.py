@@ -14,6 +14,7 @@ from runner.evidence.callbacks import callbacks, waits
 from runner.evidence.handshake import handshake
 from runner.evidence.intervals import Span, clip, length_ms, ms, union
 from runner.evidence.messages import Message, exchanges
+from runner.evidence.resilience import incidents
 from runner.gateway.journal import Entry, spans
 from runner.records.schema import Record
 from runner.surfaces.cli_parsers import CliResult
@@ -28,7 +29,7 @@ NAMES = (
 def cost(
     record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
 ) -> dict[str, float | None]:
-    """All of NAMES for one run.
+    """All of NAMES for one run, and `fault_lost_ms` where it met faults of the model.
 
     A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
     """
@@ -39,6 +40,8 @@ def cost(
     values["cpu_s"] = agent.cpu_s
     values["peak_anon_mb"] = agent.peak_anon_mb
     values["active_ms"] = _active_ms(entries)
+    if met := incidents(entries):
+        values["fault_lost_ms"] = sum(one.lost_ms for one in met)
     if agent.exit_ns is not None:
         wall = ms(agent.spawn_ns, agent.exit_ns)
         verifying = record.verdict.duration_ms if record.verdict is not None else 0.0
@@ -47,7 +50,7 @@ def cost(
 
     turns = _turns(messages, cli, agent.spawn_ns)
     offset = record.clock_offset_ns
-    model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side"))], turns)
+    model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side", "fault"))], turns)
     if turns:
         values["to_result_ms"] = ms(agent.spawn_ns, turns[-1][1])
         values["model_ms"] = length_ms(model)

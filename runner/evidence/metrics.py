@@ -14,6 +14,7 @@ from runner.evidence import cost, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import Message, as_text, decode, exchanges
+from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
 from runner.evidence.toolcalls import kind_of, terminal_items, tool_calls
 from runner.gateway.journal import Entry
@@ -28,8 +29,10 @@ NAMES = (
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
     "schema_violations", "frames", "late_updates",
 )  # fmt: skip
+#: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met.
 #: Maps, flattened: `<map>.<key>`; a key that a run does not have counts 0 where the map's owner (second) is not null.
 MAPS = {
+    "side_requests_by_rule": "side_requests",
     "tool_calls_by_kind": "tool_calls",
     "updates": "permission_requests",
     "permission_requests_by_kind": "permission_requests",
@@ -54,6 +57,11 @@ def compute(
     exact: Exact = dict.fromkeys(NAMES)
     exact["model_requests"] = sum(entry.kind == "main" for entry in entries)
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
+    exact.update(_flat("side_requests_by_rule", Counter(e.rule or "" for e in entries if e.kind == "side")))
+    if met := incidents(entries):
+        exact["faults.met"] = sum(len(one.faults) for one in met)
+        exact["faults.retries"] = sum(one.retries for one in met)
+        exact["faults.outcome"] = outcome(met)
     exact["tool_calls_served"] = len({call.id for entry in entries if entry.kind == "main" for call in entry.calls})
     exact["tokens_served"] = tokens.served(entries)
     reported = tokens.reported(messages, cli)

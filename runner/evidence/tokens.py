@@ -44,7 +44,7 @@ def served(entries: Iterable[Entry]) -> int | None:
     Side requests are not the conversation.
     """
     main = [entry for entry in entries if entry.kind == "main"]
-    return sum(entry.usage.input + entry.usage.output for entry in main if entry.usage is not None) if main else None
+    return sum(entry.usage.total for entry in main if entry.usage is not None) if main else None
 
 
 def _total(result: dict[str, object] | None) -> int | None:

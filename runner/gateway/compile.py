@@ -5,10 +5,15 @@ takes the first whose tool the request offers (tools depend on surface and model
 
 Placeholders in a tool map's arguments, beside the meaning's own fields:
 
+- a read's `{end_line}` is the last of its `limit` lines;
 - `{path}` is absolute, `{relative_path}` as the script has it, `{workspace}` the workspace;
 - `{<field>_sh}` is quoted for a POSIX shell;
 - a string that is one placeholder and nothing else takes the field's own type; a null field's key is left out;
-- a plan's `{entries}` are its lines as one text; a list of one element that mentions `{entry}` is repeated for each.
+- a plan's `{entries_text}` (or `{entries}`) is its lines as one text; a list of one element that mentions `{entry}` is
+  repeated for each;
+- an edit's or a write's `{patch}` is the same change as the body of an apply_patch tool (`runner.gateway.patch`).
+
+Arguments that are one text, not a mapping, are for freeform tools; the gateway takes them for those alone.
 
 A sub-agent's steps are served to the conversation that opens with its prompt (`subagents`, in the order of the script).
 """
@@ -18,16 +23,17 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Plan, Script, Step, every_step
+from runner.config.script import Conversation, Edit, Plan, Read, Script, Step, When, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
+from runner.gateway import patch
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 _ABSENT = object()
@@ -38,74 +44,100 @@ _EACH = "<entries>"
 def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
     """Return the program (JSON data; the same for the same arguments).
 
-    Its keys: `dialect`, `steps` (each `index`, `label`, `say`, `think`, `calls`, `usage`, `finish`), `subagents` (each
-    `name`, `marker`, `steps`), `side_requests`, `streaming`, `latency`.
+    Its keys: `dialect`, `steps` (each `index`, `label`, `when`, `say`, `think`, `calls`, `usage`, `finish`, `latency`,
+    `faults`), `subagents` (each `name`, `marker`, `steps`), `turns`, `side_requests`, `results`, `continuations`,
+    `streaming`, `latency`.
 
     :param workspace: absolute path of the workspace inside the container.
-    :raises UsageError: the adapter's tool map lacks a meaning or names an unknown placeholder, the script is not for
-        this dialect, or a step can never be reached.
+    :raises UsageError: the script is not for this dialect.
+    :raises StepError: the adapter's tool map lacks a meaning or names an unknown placeholder, or a step can never be
+        served.
     """
     if script.dialects is not None and adapter.dialect not in script.dialects:
         served = ", ".join(script.dialects)
         raise UsageError(f"script {script.id} is for {served}; adapter {adapter.id} speaks {adapter.dialect}")
-    delegated = [step.delegate for step in every_step(script.steps) if step.delegate is not None]
-    subagents = []
-    for number, one in enumerate(delegated):
-        where = f"script {script.id}, sub-agent {number}"
-        subagents.append(
-            {
-                "name": f"subagent-{number}",
-                "marker": one.prompt,
-                "steps": _steps(where, one.steps, adapter, workspace),
-            }
-        )
+    own, *delegated = script.conversations()
     return {
         "dialect": adapter.dialect,
-        "steps": _steps(f"script {script.id}", script.steps, adapter, workspace),
-        "subagents": subagents,
+        "steps": _steps(own, script, adapter, workspace),
+        "subagents": [
+            {
+                "name": f"subagent-{one.number}",
+                "marker": one.prompt,
+                "steps": _steps(one, script, adapter, workspace),
+            }
+            for one in delegated
+        ],
+        "turns": script.turns,
         "side_requests": [rule.model_dump(mode="json") for rule in adapter.side_requests],
+        "results": adapter.results.model_dump(mode="json"),
+        "continuations": adapter.continuations,
         "streaming": script.streaming.model_dump(mode="json"),
         "latency": script.latency.model_dump(mode="json"),
     }
 
 
-def _steps(where: str, steps: Sequence[Step], adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
-    """The steps of one conversation."""
-    compiled = [_step(f"{where}, step {index}", index, step, adapter, workspace) for index, step in enumerate(steps)]
-    for step in compiled[:-1]:
-        if not step["calls"]:
-            told = f"{where}, step {step['index']}: it calls no tool, which ends the turn"
-            raise UsageError(f"{told}; the steps after it are never served")
+class StepError(UsageError):
+    """A step that cannot be compiled."""
+
+    def __init__(self, script: Script, conversation: Conversation, index: int, problem: str) -> None:
+        self.problem = f"{conversation.called(index)}: {problem}"
+        self.place = (*conversation.place, index)
+        super().__init__(f"script {script.id}, {self.problem}")
+
+
+def _steps(conversation: Conversation, script: Script, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+    for index, _, problem in conversation.problems():
+        raise StepError(script, conversation, index, problem)
+    compiled = []
+    for index, step in enumerate(conversation.steps):
+        try:
+            compiled.append(_step(index, step, conversation, adapter, workspace))
+        except _Problem as problem:
+            raise StepError(script, conversation, index, str(problem)) from None
     return compiled
 
 
-def _step(where: str, index: int, step: Step, adapter: Adapter, workspace: str) -> dict[str, Any]:
-    calls = []
-    for meaning, said in step.calls.items():
-        if isinstance(said, RawTool):
-            alternatives = [{"tool": said.tool, "arguments": said.arguments}]
-        else:
-            fields = _fields(said, workspace)
-            context = f"{where}: adapter {adapter.id}, tools.{meaning}"
-            alternatives = [_alternative(call, fields, context) for call in _tool_map(meaning, where, adapter)]
-        calls.append({"meaning": meaning, "alternatives": alternatives})
+def _step(index: int, step: Step, conversation: Conversation, adapter: Adapter, workspace: str) -> dict[str, Any]:
+    calls = [
+        {"meaning": meaning, "alternatives": _alternatives(meaning, said, adapter, workspace)}
+        for meaning, said in step.meant()
+    ]
     return {
         "index": index,
         "label": step.label,
+        "when": _when(step.when, conversation),
         "say": step.say,
         "think": step.think,
         "calls": calls,
         "usage": step.usage.model_dump(mode="json"),
-        "finish": "tool_use" if calls else "end_turn",
+        "finish": step.stop if step.stop is not None else "tool_use" if calls else "end_turn",
+        "latency": step.latency.model_dump(mode="json") if step.latency is not None else None,
+        "faults": [fault.model_dump(mode="json") for fault in step.faults],
     }
 
 
-def _tool_map(meaning: str, where: str, adapter: Adapter) -> list[ToolCall]:
+def _when(when: When | None, conversation: Conversation) -> dict[str, Any] | None:
+    """`step` becomes an index; None stays: the step served last."""
+    if when is None:
+        return None
+    indices = {step.name: index for index, step in enumerate(conversation.steps)}
+    return {**when.model_dump(mode="json"), "step": None if when.step is None else indices[when.step]}
+
+
+def _alternatives(meaning: str, said: BaseModel, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+    if isinstance(said, RawTool):
+        return [{"tool": said.tool, "arguments": said.arguments}]
     tools: dict[str, list[ToolCall]] = {name: calls for name, calls in adapter.tools.items() if calls}
-    if meaning in tools:
-        return tools[meaning]
-    known = ", ".join(sorted(tools)) or "nothing"
-    raise UsageError(f"{where}: adapter {adapter.id} has no tool for '{meaning}' (its tools say: {known})")
+    if meaning not in tools:
+        known = ", ".join(sorted(tools)) or "nothing"
+        raise _Problem(f"adapter {adapter.id} has no tool for '{meaning}' (its tools say: {known})")
+    fields = _fields(said, workspace)
+    return [_alternative(call, fields, f"adapter {adapter.id}, tools.{meaning}") for call in tools[meaning]]
+
+
+class _Problem(Exception):
+    """Why a step cannot be compiled, without saying which."""
 
 
 def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
@@ -115,8 +147,13 @@ def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
         fields["relative_path"] = relative
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
     fields["workspace"] = workspace
+    if isinstance(said, Read):
+        fields["end_line"] = (said.line or 1) + said.limit - 1 if said.limit is not None else None
     if isinstance(said, Plan):
-        fields |= {"entries": "\n".join(said.entries), _EACH: said.entries}
+        text = "\n".join(said.entries)
+        fields |= {"entries": text, "entries_text": text, _EACH: said.entries}
+    if isinstance(said, Edit | Write):
+        fields["patch"] = _Patch(said)
     quoted = {f"{name}_sh": shlex.quote(value) for name, value in fields.items() if isinstance(value, str)}
     return fields | quoted
 
@@ -155,7 +192,28 @@ def _filled_text(template: str, fields: Mapping[str, Any], context: str) -> Any:
     return _PLACEHOLDER.sub(text, template)
 
 
+class _Patch:
+    """Made when a tool map asks for it: not every edit can be said as a patch."""
+
+    def __init__(self, said: Edit | Write) -> None:
+        self._said = said
+
+    def text(self) -> str:
+        said = self._said
+        return (
+            patch.update(said.path, said.old, said.new)
+            if isinstance(said, Edit)
+            else patch.add(said.path, said.content)
+        )
+
+
 def _value(name: str, fields: Mapping[str, Any], context: str) -> Any:
+    quoted = name.removesuffix("_sh")
+    if isinstance(lazy := fields.get(quoted), _Patch):
+        try:
+            return shlex.quote(lazy.text()) if quoted != name else lazy.text()
+        except ValueError as problem:
+            raise _Problem(f"{context}: {{{name}}}: {problem}") from None
     if name in fields:
         return fields[name]
-    raise UsageError(f"{context}: unknown placeholder {{{name}}}{suggest(name, sorted(fields.keys() - {_EACH}))}")
+    raise _Problem(f"{context}: unknown placeholder {{{name}}}{suggest(name, sorted(fields.keys() - {_EACH}))}")

@@ -14,6 +14,7 @@ from docker import DockerClient
 from runner.errors import InfraError
 from runner.gateway.control import START_S, Control, Miss
 from runner.gateway.journal import Entry, parse_journal
+from runner.gateway.outward import PRIVATE_TARGET, WayOut
 from runner.sandbox.container import Container, Spec
 
 MODEL_TARGET = "/model"
@@ -46,16 +47,25 @@ class Gateway:
         labels: Mapping[str, str],
         on_death: Callable[[str], None] | None = None,
         on_miss: Callable[[Miss], None] | None = None,
+        on_budget: Callable[[str], None] | None = None,
+        way_out: WayOut | None = None,
         command: Sequence[str] = (),
     ) -> None:
         """
         :param image: reference or id of the gateway's image.
+        :param on_budget: called with the reason when a live model has spent what it may.
+        :param way_out: for live models; None: it has no network at all.
         :param command: overrides the image's own command.
         """
         self._client = client
         self._on_death = on_death
         self._on_miss = on_miss
+        self._on_budget = on_budget
+        self._way_out = way_out
         self._control: Control | None = None
+        mounts = {model_volume: MODEL_TARGET, journal_volume: JOURNAL_TARGET}
+        if way_out is not None:
+            mounts[way_out.volume] = PRIVATE_TARGET
         self._container = Container(
             client,
             Spec(
@@ -63,8 +73,10 @@ class Gateway:
                 image=image,
                 command=list(command),
                 labels=labels,
-                mounts={model_volume: MODEL_TARGET, journal_volume: JOURNAL_TARGET},
-                writable=frozenset({model_volume, journal_volume}),
+                mounts=mounts,
+                writable=frozenset(mounts),
+                network=way_out.network if way_out is not None else "none",
+                folders=way_out.outward.folders if way_out is not None else {},
             ),
         )
         #: What runs: `node`, `aimock`, `gateway` (a digest of its sources). Filled by `start`.
@@ -92,9 +104,11 @@ class Gateway:
         """
         try:
             self._container.create()
+            if self._way_out is not None:
+                self._container.put(PRIVATE_TARGET, self._way_out.tar())
             # Before the start: a death during it must be seen too.
             stream = self._container.attach()
-            self._control = Control(stream, on_death=self._on_death, on_miss=self._on_miss)
+            self._control = Control(stream, on_death=self._on_death, on_miss=self._on_miss, on_budget=self._on_budget)
             self._container.start()
             self.versions = self._control.versions(timeout_s)
         except BaseException:

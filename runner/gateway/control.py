@@ -55,8 +55,10 @@ class Control:
         *,
         on_death: Callable[[str], None] | None = None,
         on_miss: Callable[[Miss], None] | None = None,
+        on_budget: Callable[[str], None] | None = None,
     ) -> None:
         self._stream = stream
+        self._on_budget = on_budget
         self._on_death = on_death
         self._on_miss = on_miss
         self._ids = itertools.count(1)
@@ -179,6 +181,9 @@ class Control:
         elif message.get("event") == "miss":
             if self._on_miss is not None:
                 self._on_miss(Miss(message["run"], message["reason"], message["nearest"]))
+        elif message.get("event") == "budget":
+            if self._on_budget is not None:
+                self._on_budget(message["reason"])
         else:
             with self._lock:
                 queue = self._waiting.get(message.get("id", 0))

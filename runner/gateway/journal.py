@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner.errors import InfraError
 
-Kind = Literal["main", "side", "miss", "refused"]
+#: `fault`: a main request that got a fault instead of its step's answer.
+Kind = Literal["main", "side", "miss", "refused", "fault"]
 
 
 class Part(BaseModel):
@@ -28,13 +29,28 @@ class ServedCall(Part):
     tool: str
     arguments: dict[str, Any] | str
     meaning: str
+    freeform: bool = False
 
 
 class ServedUsage(Part):
-    """Tokens told to the agent."""
+    """Tokens told to the agent; `reasoning` is a part of `output`, the cached ones come on top of `input`."""
 
     input: int
     output: int
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.output
+
+
+class Skipped(Part):
+    """A step that was passed over, its condition not holding."""
+
+    step: int
+    reason: str
 
 
 class Message(Part):
@@ -42,6 +58,36 @@ class Message(Part):
 
     headers: dict[str, str]
     body: str
+
+
+class Difference(Part):
+    """A place in which a request and the recorded one differ; None: it is not there at all."""
+
+    at: str
+    character: int
+    recorded: str | None
+    asked: str | None
+
+
+class Taped(Part):
+    """What the ledger says of the cassette. Replay: `entry` that answered and `drift`, or the `differences` of a miss.
+    Capture: all else, of which the tape is made."""
+
+    entry: int | None = None
+    #: Parts out of the match key whose hash is not the recorded one.
+    drift: list[str] = []
+    #: To the nearest entry, the first twenty.
+    differences: list[Difference] = []
+    version: int | None = None
+    request: dict[str, Any] | None = None
+    hashed: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    #: Milliseconds since the request's last byte, and the bytes: text, or `{"base64": ...}`.
+    chunks: list[tuple[float, str | dict[str, str]]] = []
+    #: Who ended the answer: nobody before its time, the upstream, or the agent.
+    end: Literal["whole", "cut", "client"] | None = None
+    #: The answer says the run's token in a form that cannot be masked.
+    leak: bool = False
 
 
 class Entry(Part):
@@ -54,10 +100,16 @@ class Entry(Part):
     kind: Kind
     #: Side requests: the rule that answered.
     rule: str | None
-    #: Main requests: index of the step served. A retry serves the same step again.
+    #: Main requests and faults: index of the step asked for. A retry serves the same step again.
     step: int | None
-    #: Main requests: the sub-agent whose conversation it is and whose steps `step` counts; None: the run's own.
+    #: Main requests and faults: the sub-agent whose steps `step` counts; None: they are the run's own.
     subagent: str | None = None
+    #: Main requests: the steps passed over for this one.
+    skipped: list[Skipped] = []
+    #: The kind of fault that the answer met.
+    fault: str | None = None
+    #: Which request for its step in this turn this is, from 1; null: the step has no faults.
+    attempt: int | None = None
     method: str
     #: Without the run's token.
     path: str
@@ -78,6 +130,8 @@ class Entry(Part):
     nearest: str | None
     request: Message
     response: Message
+    #: Models that are no script.
+    tape: Taped | None = None
     #: The client hung up before the response's end.
     aborted: bool
 
@@ -108,6 +162,27 @@ def unserved_steps(
     return [step["index"] for step in steps if step["index"] not in served]
 
 
+def skipped_steps(
+    entries: Iterable[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None = None
+) -> dict[int, str]:
+    """One conversation's unserved steps that the script itself made unreachable -> why: a condition that did not hold,
+    a branch that ended the turn, a fault after which the agent asked no more."""
+    mine = [entry for entry in entries if entry.subagent == subagent]
+    left = unserved_steps(mine, steps, subagent)
+    reasons = {one.step: one.reason for entry in mine for one in entry.skipped}
+    asked = [entry for entry in mine if entry.kind in ("main", "fault") and entry.step is not None]
+    if asked:
+        last = asked[-1]
+        step = next(step for step in steps if step["index"] == last.step)
+        if last.kind == "fault":
+            attempts = sum(entry.kind == "fault" and entry.step == last.step for entry in asked)
+            why = f"the agent gave up step {last.step} after {attempts} failed request(s)"
+            reasons |= {index: why for index in left if index >= step["index"]}
+        elif step.get("when") is not None and not step["calls"] and step["finish"] != "max_tokens":
+            reasons |= {index: f"step {last.step} ended the turn" for index in left if index > step["index"]}
+    return {index: reasons[index] for index in left if index in reasons}
+
+
 def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, stopped: str | None = None) -> list[str]:
     """One line for each way in which agent and script did not fit; empty means that the script was played to its end.
 
@@ -127,7 +202,8 @@ def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, s
 
 
 def _left(entries: Collection[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None) -> list[str]:
-    left = unserved_steps(entries, steps, subagent)
+    skipped = skipped_steps(entries, steps, subagent)
+    left = [index for index in unserved_steps(entries, steps, subagent) if index not in skipped]
     if not left:
         return []
     served = [entry.step for entry in entries if entry.step is not None and entry.subagent == subagent]

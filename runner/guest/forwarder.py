@@ -40,7 +40,8 @@ class Forwarder:
             fd = listener.fileno()
             self._ending = False
             self._pid = self._reaper.spawn(
-                ["socat", "-t", str(_LINGER_S), f"ACCEPT-FD:{fd},fork", f"UNIX-CONNECT:{path}"],
+                # Without shut-down an end on the model's side does not reach the agent, which then waits for ever.
+                ["socat", "-t", str(_LINGER_S), f"ACCEPT-FD:{fd},fork,shut-down", f"UNIX-CONNECT:{path}"],
                 self._ended,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 pass_fds=(fd,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -88,6 +88,7 @@ def build_lock(
             name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
         },
         "configs": dict(sorted(loaded.digests.items())),
+        "policies": {name: policy.model_dump() for name, policy in sorted(loaded.policies.items())},
         "gateway": _sorted(gateway),
         "guest_sha256": guest_sha256,
         "schemas": _sorted(schemas),
@@ -95,6 +96,7 @@ def build_lock(
             model: {**script.streaming.model_dump(), **script.latency.model_dump()}
             for model, script in sorted(loaded.scripts.items())
         },
+        "models": _models(loaded),
         "limits": {name: adapter.limits.model_dump() for name, adapter in sorted(loaded.adapters.items())},
         "knobs": sweep.knobs.model_dump(),
         # What single entries of `arms` (from 0) set otherwise.
@@ -107,6 +109,23 @@ def build_lock(
         "engine": _sorted(engine),
         "kernel": kernel,
     }
+
+
+def _models(loaded: LoadedSweep) -> dict[str, Any]:
+    """What stands behind models that are no script: a cassette's tapes by digest, or an upstream without its key."""
+    found: dict[str, Any] = {}
+    for name, cassette in sorted(loaded.cassettes.items()):
+        folder = loaded.cassette_folder(cassette.id)
+        found[name] = {
+            "timing": loaded.sweep.knobs.replay_timing,
+            "captured": cassette.captured,
+            "tapes": {
+                tape.file: hashlib.sha256((folder / tape.file).read_bytes()).hexdigest() for tape in cassette.tapes
+            },
+        }
+    for name, upstream in sorted(loaded.upstreams.items()):
+        found[name] = upstream.model_dump(mode="json", by_alias=True, exclude={"kind", "title", "key"})
+    return found
 
 
 def _adapter(pins: AdapterPins) -> dict[str, Any]:
@@ -124,3 +143,20 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:
+    """Every place where two JSON values differ, as `path: old -> new`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (mine, theirs) in enumerate(zip(old, new, strict=True)):
+            yield from differences(mine, theirs, f"{at}[{index}]")
+    elif old != new:
+        yield f"{at}: {_short(old)} -> {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

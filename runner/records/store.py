@@ -155,6 +155,10 @@ class SweepDir:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
         return _write(self.path / name, _json(value))
 
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a report beside the sweep's own files."""
+        return _write(self.path / name, text.encode("utf-8", "backslashreplace"))
+
     def attempt(self, cell: Cell) -> AttemptDir:
         """A new folder for the next attempt at a cell. Raises InfraError where the disk refuses."""
         folder = self.path / "runs" / cell.name
@@ -205,12 +209,15 @@ class SweepDir:
         self.close()
 
 
+def record_of(attempt: Path) -> Record | None:
+    """The record of an attempt; None where it was never committed."""
+    return _record(attempt) if (attempt / _RECORD).exists() else None
+
+
 def spawn_of(attempt: Path) -> int | None:
     """When the agent of a committed attempt was started, CLOCK_MONOTONIC ns; None where nobody knows."""
-    if not (attempt / _RECORD).exists():
-        return None
-    agent = _record(attempt).agent
-    return None if agent is None else agent.spawn_ns
+    record = record_of(attempt)
+    return None if record is None or record.agent is None else record.agent.spawn_ns
 
 
 def _demand_empty(path: Path) -> None:

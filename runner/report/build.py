@@ -10,7 +10,8 @@ from runner.evidence import cost, metrics
 from runner.outcome import MISSING
 from runner.plan import FRESH, Cell
 from runner.records.schema import Record
-from runner.report.model import Arm, Exact, Report, Warning
+from runner.records.store import SweepDir
+from runner.report.model import Arm, Exact, Report, Warning, same
 from runner.report.samples import MIN_RUNS, summary
 
 #: Outcomes after which a run says nothing about its agent.
@@ -40,6 +41,12 @@ def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: I
         lock=dict(lock),
         arms=[_arm(arms[name], attempts, lock) for name in order],
     )
+
+
+def of_directory(sweep: SweepDir) -> Report:
+    """The report of a sweep's directory. Raises UsageError for what cannot be read, naming the file."""
+    lock = sweep.lock
+    return build(str(lock.get("sweep", sweep.path.name)), lock, sweep.cells, sweep.records())
 
 
 def _order(cells: Sequence[Cell]) -> list[str]:
@@ -72,6 +79,7 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
         model=head.model,
         reset=head.reset,
         expect=head.expect,
+        twin=head.twin,
         n=len(measured),
         outcomes=dict(sorted(Counter(outcomes.values()).items())),
         unexpected=sum(outcomes[cell.name] != cell.expect for cell in planned),
@@ -101,7 +109,7 @@ def _exact(runs: Sequence[Record]) -> dict[str, Exact]:
         values = [
             run.exact.get(name, 0 if owner is not None and run.exact.get(owner) is not None else None) for run in runs
         ]
-        agreed = bool(values) and all(_same(value, values[0]) for value in values)
+        agreed = bool(values) and all(same(value, values[0]) for value in values)
         found[name] = Exact(values=values, value=values[0] if agreed else None)
     return found
 
@@ -112,10 +120,6 @@ def _exact_rank(name: str) -> tuple[int, str]:
 
 def _sampled_names(runs: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys([*cost.NAMES, *(name for run in runs for name in run.sampled)]))
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(a == b)
 
 
 def _is_numeric(found: Exact) -> bool:
@@ -172,7 +176,7 @@ def _varying(exact: Mapping[str, Exact]) -> list[Warning]:
             metric=name,
         )
         for name, found in exact.items()
-        if not metrics.is_information(name) and any(not _same(value, found.values[0]) for value in found.values)
+        if not metrics.is_information(name) and any(not same(value, found.values[0]) for value in found.values)
     ]
 
 

@@ -19,18 +19,27 @@ WIDTH = 160
 _ENOUGH = 1000
 
 
-def render(frames: Sequence[Frame], origin_ns: int | None = None, width: int = WIDTH) -> Iterator[str]:
+def render(
+    frames: Sequence[Frame],
+    origin_ns: int | None = None,
+    width: int = WIDTH,
+    *,
+    seq_columns: int = 0,
+    size_columns: int = 0,
+) -> Iterator[str]:
     """One line a frame: seq, milliseconds since `origin_ns` (the agent's spawn; else the first frame), arrow,
     channel, bytes, summary.
 
     What the agent sent is shown with its control characters escaped.
+
+    :param seq_columns: at least so wide, for lines that are not frames'; as `size_columns`.
     """
     if not frames:
         return
     start = frames[0].t_ns if origin_ns is None else origin_ns
     messages = {message.seq: message for message in decode(frames)}
-    digits = len(str(frames[-1].seq))
-    size = len(str(max(frame.length for frame in frames)))
+    digits = max(seq_columns, len(str(frames[-1].seq)))
+    size = max(size_columns, len(str(max(frame.length for frame in frames))))
     for frame in frames:
         message = messages.get(frame.seq)
         what = _message(message, frame) if message is not None else _text(frame)

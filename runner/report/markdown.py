@@ -6,30 +6,23 @@ from tabulate import tabulate
 
 from runner.report.model import Report
 from runner.report.sheets import page
-from runner.report.text import printable
-
-#: Characters that Markdown would read as its own in running text or in a table's cell.
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[<>|"})
+from runner.report.text import escaped
 
 
 def render(report: Report) -> str:
     """The same tables and notes as the terminal's; ends with a line feed."""
     content = page(report)
-    parts = [f"## {_escaped(report.sweep)}"]
+    parts = [f"## {escaped(report.sweep)}"]
     if content.caption:
-        parts.append(_escaped(content.caption))
+        parts.append(escaped(content.caption))
     for sheet in content.sheets:
         table = tabulate(
-            [[_escaped(text) for text in row] for row in sheet.rows],
-            headers=[_escaped(text) for text in sheet.headers],
+            [[escaped(text) for text in row] for row in sheet.rows],
+            headers=[escaped(text) for text in sheet.headers],
             tablefmt="pipe",
             disable_numparse=True,
             colalign=["left", *["right"] * (len(sheet.headers) - 1)] if sheet.rows else None,
         )
-        parts.append(f"**{_escaped(sheet.title)}**\n\n{table}")
-    parts.append("\n".join(f"- {_escaped(note)}" for note in content.notes))
+        parts.append(f"**{escaped(sheet.title)}**\n\n{table}")
+    parts.append("\n".join(f"- {escaped(note)}" for note in content.notes))
     return "\n\n".join(parts) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return printable(" ".join(text.split())).translate(_SPECIAL)

@@ -55,6 +55,8 @@ class Arm(Part):
     model: str
     reset: str
     expect: str
+    #: Of an arm that repeats another one (A/A).
+    twin: bool = False
     n: int
     outcomes: dict[str, int]
     #: Cells that did not end as expected, missing ones included.
@@ -90,3 +92,8 @@ class Report(Part):
     def as_expected(self) -> bool:
         """Whether every planned cell ended as it should."""
         return all(arm.unexpected == 0 for arm in self.arms)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of an exact metric are equal: true is not 1, and 1.0 is not 1."""
+    return type(a) is type(b) and bool(a == b)

@@ -43,7 +43,7 @@ def page(report: Report) -> Page:
     varying = [name for name in _IDENTITY if name == "surface" or len({getattr(arm, name) for arm in report.arms}) > 1]
     shared = [getattr(report.arms[0], name) for name in _IDENTITY if name not in varying] if report.arms else []
     varying.sort(key=lambda name: name != "surface")
-    labels = [" ".join(getattr(arm, name) for name in varying) for arm in report.arms]
+    labels = [" ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms]
 
     def sheet(title: str, columns: Sequence[tuple[str, Cell]]) -> Sheet:
         rows = [(label, *(cell(arm) for _, cell in columns)) for label, arm in zip(labels, report.arms, strict=True)]
@@ -225,7 +225,12 @@ def _comparison(arms: Sequence[Arm]) -> str:
         tail = f"{len(names) - len(differing)} of {len(names)} exact metrics are equal, not {unequal}"
     else:
         tail = f"all {len(names)} exact metrics are equal"
-    return f"Compared exactly over {', '.join(arm.surface for arm in arms)}: {head}; {tail}."
+    over = ", ".join(" ".join([arm.surface, *_twin(arm)]) for arm in arms)
+    return f"Compared exactly over {over}: {head}; {tail}."
+
+
+def _twin(arm: Arm) -> list[str]:
+    return ["twin"] if arm.twin else []
 
 
 def _shown(arm: Arm, name: str) -> str:

@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from runner.report.model import Report
 from runner.report.sheets import Sheet, page
-from runner.report.text import printable
+from runner.report.text import printable, wrapped
 
 WIDTH = 120
 
@@ -24,7 +24,7 @@ def render(report: Report, width: int = WIDTH) -> str:
     parts = [textwrap.fill(printable(head), width, break_on_hyphens=False)]
     for sheet in content.sheets:
         parts += [f"{sheet.title}\n{text}" for text in _fitted(sheet, width)]
-    parts.append("\n".join(_wrapped(note, width) for note in content.notes))
+    parts.append("\n".join(wrapped(note, width) for note in content.notes))
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,7 +52,3 @@ def _table(sheet: Sheet, start: int, end: int) -> str:
 
 def _width(text: str) -> int:
     return max(map(len, text.splitlines()))
-
-
-def _wrapped(note: str, width: int) -> str:
-    return textwrap.fill(printable(note), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)

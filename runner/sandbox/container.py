@@ -1,4 +1,7 @@
-"""One container of ours: hardened, without a network, removed afterwards. Engine failures become `InfraError`."""
+"""One container of ours: hardened, removed afterwards, without a network unless it is a live model's gateway.
+
+Engine failures become `InfraError`.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,10 @@ class Spec:
     memory_bytes: int = 2 * 10**9
     cpus: float = 2.0
     pids: int = 512
+    #: The engine's name of a network; "none" but for a gateway whose model is live.
+    network: str = "none"
+    #: Folder of the host -> target, read-only: where a live model's socket is.
+    folders: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -77,7 +84,7 @@ class Container:
     def _create(self) -> str:
         spec = self.spec
         host = self._client.api.create_host_config(
-            network_mode="none",
+            network_mode=spec.network,
             init=True,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
@@ -90,9 +97,13 @@ class Container:
             mounts=[
                 Mount(target=target, source=volume, type="volume", read_only=volume not in spec.writable)
                 for volume, target in spec.mounts.items()
+            ]
+            + [
+                Mount(target=target, source=folder, type="bind", read_only=True)
+                for folder, target in spec.folders.items()
             ],
             # A fixed resolver setting: with no network nothing answers, and the host's own search domains stay outside.
-            dns=["127.0.0.1"],
+            dns=["127.0.0.1"] if spec.network == "none" else None,
         )
         created = self._client.api.create_container(
             spec.image,
@@ -104,7 +115,7 @@ class Container:
             labels=dict(spec.labels),
             host_config=host,
             stdin_open=True,  # with detach unset this is StdinOnce: a half-close on our side reaches the agent
-            network_disabled=True,
+            network_disabled=spec.network == "none",
             use_config_proxy=False,  # docker-py would add the proxies of the client's config file
         )
         return str(created["Id"])

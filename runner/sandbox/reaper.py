@@ -20,11 +20,12 @@ class Reaped:
 
     containers: list[str] = field(default_factory=list)
     volumes: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
 def reap(client: DockerClient, *, sweep: str | None = None) -> Reaped:
-    """Remove containers, then volumes, whose owner is dead.
+    """Remove containers, then volumes and networks, whose owner is dead.
 
     :param sweep: also remove what carries this sweep's label, whoever owns it (our own clean-up at exit).
     :raises EngineUnavailable: the engine does not answer.
@@ -44,6 +45,9 @@ def reap(client: DockerClient, *, sweep: str | None = None) -> Reaped:
             if ours(volume.get("Labels")):
                 remove = partial(client.api.remove_volume, volume["Name"], force=True)
                 _try(done, done.volumes, volume["Name"], remove)
+        for network in client.api.networks(filters={"label": f"{LABEL}.owner"}):
+            if ours(network.get("Labels")):
+                _try(done, done.networks, network["Name"], partial(client.api.remove_network, network["Id"]))
     except requests.RequestException as problem:
         raise EngineUnavailable(f"the container engine does not answer: {problem}") from problem
     return done

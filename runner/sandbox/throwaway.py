@@ -1,4 +1,4 @@
-"""Containers that live for one command: no network, no rights, no log, always removed."""
+"""Containers that live for one command: no rights, no log, no network unless one is asked for, always removed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def created(
     *,
     stdin: bool = False,
     user: str | None = None,
+    network: str = "none",
 ) -> Iterator[str]:
     """A created, not yet started container; yields its id and removes it whatever happens."""
     api = client.api
     host = api.create_host_config(
-        network_mode="none",
+        network_mode=network,
         init=True,
         log_config=LogConfig(type="none"),
         cap_drop=["ALL"],

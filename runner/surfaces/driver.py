@@ -30,6 +30,8 @@ from runner.wire.frames import Frame
 _AFTER_EXIT_S = 0.5
 #: Beyond a phase's own deadline, for the guest to answer.
 _OP_S = 5.0
+#: Characters of a command line that a finding shows.
+_COMMAND_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,9 @@ class Driver(ABC):
         if self.played.ended_by != "itself" and not self.played.errors:
             message = f"still runs {limits.exit:g} s after its standard input was closed"
             self.played.findings.append(Finding(id="no-exit-on-eof", message=message))
+        for process in (self.played.exit or {}).get("survivors", []):
+            message = f"outlives the agent: {process[:_COMMAND_SHOWN]}"
+            self.played.findings.append(Finding(id="process-left-behind", message=message))
 
     def _exits_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds

@@ -10,7 +10,10 @@ import pytest
 
 from runner.sandbox.engine import connect
 from runner.sandbox.labels import LABEL, Owner
+from tests.engine.gateway_harness import call, client, gateway, image, misses, run, start, volumes
 from tests.engine.lab import Lab
+
+__all__ = ["call", "client", "gateway", "image", "misses", "run", "start", "volumes"]
 
 
 @pytest.fixture(scope="session")

@@ -99,7 +99,7 @@ class Lab:
             "adapters": [adapter],
             "surfaces": list(surfaces),
             "fixtures": [fixture],
-            "models": [f"scripted/{script}"],
+            "models": [more.pop("model", f"scripted/{script}")],
         }
         for key in ("policies", "expect", "resets"):
             if key in more:

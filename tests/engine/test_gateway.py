@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import io
 import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,158 +16,12 @@ from runner.errors import InfraError
 from runner.gateway.container import MASK, Gateway
 from runner.gateway.control import Miss
 from runner.gateway.journal import script_problems, spans
-from runner.sandbox.container import USER, Container, Spec
-from runner.sandbox.engine import connect
-from runner.sandbox.images import Images
-from runner.sandbox.labels import labels
+from runner.sandbox.container import USER
+from tests.engine.gateway_harness import SWEEP, Caller, Start, program, side_rule
 
 pytestmark = pytest.mark.engine
 
-SWEEP = f"test-{secrets.token_hex(4)}"
 TOOLS = ("Read", "Bash")
-
-
-class _Received:
-    """What http.client wants of a socket."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def makefile(self, mode: str) -> io.BytesIO:
-        return io.BytesIO(self._data)
-
-
-class Caller:
-    """An agent's stand-in: one connection per request, as uid 1000 with the model volume read-only."""
-
-    def __init__(self, container: Container) -> None:
-        self._container = container
-
-    def raw(self, request: bytes) -> bytes:
-        # The answer's end is the server's EOF; ours never comes, so socat need not wait for it.
-        stream = self._container.execute(["socat", "-t", "0.02", "-", "UNIX-CONNECT:/acpbench/model/model.sock"], USER)
-        try:
-            stream.write(request)
-            return b"".join(chunk.data for chunk in stream.chunks() if chunk.channel == "stdout")
-        finally:
-            stream.close()
-
-    def __call__(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, str]:
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        head = {"Host": "model", "Connection": "close", "Content-Length": str(len(data)), **(headers or {})}
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
-        received = self.raw("\r\n".join(lines).encode() + data)
-        response = http.client.HTTPResponse(_Received(received), method=method)  # type: ignore[arg-type]
-        response.begin()
-        return response.status, response.read().decode()
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[DockerClient]:
-    with contextlib.closing(connect()) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def image(client: DockerClient) -> str:
-    return Images(client).ensure("gateway").id
-
-
-@pytest.fixture(scope="module")
-def volumes(client: DockerClient) -> Iterator[tuple[str, str]]:
-    names = (f"acpbench-{SWEEP}-model", f"acpbench-{SWEEP}-journal")
-    for name in names:
-        client.api.create_volume(name=name, labels=labels(SWEEP))
-    yield names
-    for name in names:
-        client.api.remove_volume(name, force=True)
-
-
-Start = Callable[..., Gateway]
-
-
-@pytest.fixture(scope="module")
-def start(client: DockerClient, image: str, volumes: tuple[str, str]) -> Start:
-    def make(**more: Any) -> Gateway:
-        name = f"acpbench-{SWEEP}-gateway-{secrets.token_hex(3)}"
-        model, journal = volumes
-        made = Gateway(
-            client, image=image, name=name, model_volume=model, journal_volume=journal, labels=labels(SWEEP), **more
-        )
-        made.start()
-        return made
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def misses() -> list[Miss]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def gateway(start: Start, misses: list[Miss]) -> Iterator[Gateway]:
-    made = start(on_miss=misses.append)
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def call(client: DockerClient, gateway: Gateway, image: str, volumes: tuple[str, str]) -> Iterator[Caller]:
-    spec = Spec(
-        name=f"acpbench-{SWEEP}-caller",
-        image=image,
-        command=["sleep", "600"],
-        labels=labels(SWEEP),
-        mounts={volumes[0]: "/acpbench/model"},
-    )
-    container = Container(client, spec)
-    container.create()
-    try:
-        container.start()
-        yield Caller(container)
-    finally:
-        container.remove()
-
-
-def program(steps: int = 3, **more: Any) -> dict[str, Any]:
-    """`steps` answers: all but the last call a tool, the last one says "done"."""
-    made = [
-        {
-            "index": index,
-            "say": f"step {index}" if index == 0 else None,
-            "think": None,
-            "calls": [
-                {
-                    "meaning": "run",
-                    "alternatives": [
-                        {"tool": "mcp__other__Bash", "arguments": {}},
-                        {"tool": "Bash", "arguments": {"command": f"echo {index} é"}},
-                    ],
-                }
-            ],
-            "usage": {"input": 1000 + index, "output": 10 + index},
-            "finish": "tool_use",
-        }
-        for index in range(steps - 1)
-    ]
-    usage = {"input": 2000, "output": 20}
-    made.append({"index": steps - 1, "say": "done", "think": None, "calls": [], "usage": usage, "finish": "end_turn"})
-    defaults = {
-        "dialect": "anthropic",
-        "steps": made,
-        "side_requests": [],
-        "streaming": {"chunk_size": 8},
-        "latency": {"ttft_ms": 0.0, "tokens_per_s": None},
-    }
-    return {**defaults, **more}
-
-
-def side_rule(**given: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("method", "path", "model", "body", "without_tools", "say", "call", "json_body"))
-    return {**empty, "status": 200, **given}
 
 
 def question(
@@ -204,16 +54,6 @@ def tool_calls(text: str) -> list[tuple[str, str, Any]]:
         elif event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
             found[event["index"]][2] += event["delta"]["partial_json"]
     return [(number, tool, json.loads(arguments)) for number, tool, arguments in found.values()]
-
-
-@pytest.fixture
-def run(gateway: Gateway) -> Callable[..., str]:
-    def register(given: dict[str, Any]) -> str:
-        token = secrets.token_urlsafe(24)
-        gateway.register(token, given)
-        return token
-
-    return register
 
 
 def play(call: Caller, token: str, steps: int, prompt: str = "fix it") -> list[str]:
@@ -385,7 +225,7 @@ def test_side_requests_are_answered_by_rule_and_counted_apart(gateway: Gateway, 
     [
         (
             question(["toolu_acpbench_p1s002x0"]),
-            "the script has no step 3: all 3 are served",
+            'the script has no step left of its 3; asked: "<system-reminder>be brief</system-reminder>"',
             "step 2 (say)",
         ),
         (
@@ -428,7 +268,7 @@ def test_control_routes_foreign_paths_and_unknown_runs_are_refused(gateway: Gate
         ("GET", "/__aimock/journal"),
         ("POST", "/__aimock/reset"),
         ("GET", "/health"),
-        ("GET", "/v1/models"),
+        ("GET", "/v1/modelsx"),
         ("POST", "/v1/chat/completions"),
         ("GET", "/v1/messages/../../__aimock/journal"),
         ("OPTIONS", "/v1/messages"),

@@ -531,6 +531,42 @@ def test_the_forwarder_carries_half_closed_clients(forwarded: Guest) -> None:
     assert prove(forwarded).get("network") is None
 
 
+BREAKING_OFF = """
+import os, socket, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("/tmp/model.sock")
+server.listen()
+peer = server.accept()[0]
+peer.recv(100)
+peer.sendall(b"half an ans")
+time.sleep(0.1)
+peer.close()
+time.sleep(60)
+"""
+#: Never closes its half: it waits for the rest of its answer.
+WAITING = """
+import socket
+s = socket.create_connection(("127.0.0.1", 4010), 5)
+s.sendall(b"x")
+text = b""
+while chunk := s.recv(100):
+    text += chunk
+print(text, flush=True)
+"""
+
+
+def test_an_end_on_the_models_side_reaches_the_agent(prepared: Guest) -> None:
+    prepared.shell(
+        f"nohup python3 -I -c '{BREAKING_OFF}' >/dev/null 2>&1 & while [ ! -S /tmp/model.sock ]; do sleep 0.01; done"
+    )
+    prepared.call("forward", listen=4010, socket="/tmp/model.sock")
+    prepared.go(*PYTHON, WAITING)
+    ended = prepared.event("exit")
+    assert ended["code"] == 0
+    assert prepared.stdio is not None
+    assert prepared.stdio.settled() == b"b'half an ans'\n", prepared.stdio.out
+
+
 def test_a_killed_forwarder_is_told_and_connections_are_refused(forwarded: Guest) -> None:
     connect = 'import socket; socket.create_connection(("127.0.0.1", 4010), 5)'
     forwarded.go("sh", "-c", f"pkill -x socat; sleep 0.2; exec python3 -I -c '{connect}'")

@@ -18,13 +18,14 @@ import pytest
 
 from runner.config.catalog import Catalog, load_sweep
 from runner.errors import UsageError
+from runner.gateway.journal import parse_journal
 from runner.plan import plan
 from runner.progress import PlainProgress
 from runner.records.store import SweepDir
 from runner.sandbox.labels import LABEL
 from runner.sandbox.reaper import reap
 from runner.sweep import Options, run_sweep
-from tests.engine.lab import REPOSITORY, Lab, repaired
+from tests.engine.lab import REPOSITORY, Lab, attempt, repaired
 
 pytestmark = pytest.mark.engine
 
@@ -144,23 +145,34 @@ def test_a_foreign_container_is_never_touched(lab: Lab, engine: docker.DockerCli
         engine.api.remove_container(foreign)
 
 
-def test_a_dead_gateway_ends_its_runs_at_once_and_they_are_tried_again(lab: Lab, engine: docker.DockerClient) -> None:
-    adapter = lab.puppet("orphan", [REPAIR, {"do": "sleep", "seconds": 4}, MODEL])
+def test_a_dead_gateway_ends_its_runs_at_once_and_they_are_tried_again(
+    lab: Lab, engine: docker.DockerClient, tmp_path: Path
+) -> None:
+    adapter = lab.puppet("orphan", [MODEL, REPAIR, {"do": "say", "text": "asked"}, {"do": "sleep", "seconds": 8}])
+    out = tmp_path / "out"
 
     def kill_the_gateway() -> None:
-        wait_for(engine, os.getpid())
-        time.sleep(0.7)
+        deadline = time.monotonic() + 60
+        while not any(b"asked" in path.read_bytes() for path in out.glob("runs/*/1/frames.jsonl")):
+            assert time.monotonic() < deadline, "the model was not asked"
+            time.sleep(0.05)
         for one in engine.api.containers(filters={"label": f"{LABEL}.run=gateway"}):
             if one["Labels"][f"{LABEL}.owner"].split("|")[2] == str(os.getpid()):
                 engine.api.kill(one["Id"])
 
     killer = threading.Thread(target=kill_the_gateway)
     killer.start()
-    result, records = lab.sweep(adapter)
+    result, records = lab.sweep(adapter, out=out)
     killer.join()
     assert [record.outcome for record in records] == ["infra", "passed"]
     assert "model gateway" in records[0].reason
-    assert (records[0].end_ns - records[0].start_ns) / 1e9 < 4
+    # Well before the agent would have been done by itself.
+    assert records[0].agent is not None
+    assert records[0].agent.exit_ns is not None
+    assert (records[0].agent.exit_ns - records[0].agent.spawn_ns) / 1e9 < 6
+    # The next gateway hands out what the dead one had written.
+    left = parse_journal((attempt(result, records[0]) / "model.jsonl").read_bytes().split(b"\n"))
+    assert [(entry.kind, entry.step, entry.run) for entry in left] == [("main", 0, "<run>")]
     assert result.exit_code == 0
     assert any(warning.id == "earlier-attempt" for arm in result.report.arms for warning in arm.warnings)
 

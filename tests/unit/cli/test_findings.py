@@ -59,8 +59,9 @@ def test_evidence_opens(args: list[str], there: str, run: str, capsys: pytest.Ca
     [
         (["--model", "99"], "has no entry 99"),
         (["--record", "nothing"], "has no nothing"),
-        (["--model", "1", "--seq", "1"], "one of --seq, --model, --file, --record at a time"),
-        (["--model", "1", "--file", "a"], "one of --seq, --model, --file, --record at a time"),
+        (["--model", "1", "--seq", "1"], "one of --seq, --model, --file, --record, --with-model at a time"),
+        (["--model", "1", "--with-model"], "one of --seq, --model, --file, --record, --with-model at a time"),
+        (["--model", "1", "--file", "a"], "one of --seq, --model, --file, --record, --with-model at a time"),
     ],
 )
 def test_what_is_not_there_is_one_line(

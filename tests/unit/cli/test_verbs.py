@@ -17,6 +17,7 @@ from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.wire.frames import Frame
+from tests.unit.evidence.builders import entry
 
 
 def invoke(root: Path, *args: str) -> Result:
@@ -149,6 +150,23 @@ def test_frames(root: Path, run: Path) -> None:
     assert max(map(len, listed)) <= 100
 
 
+def test_frames_with_the_model(root: Path, run: Path) -> None:
+    assert "has no model.jsonl" in str(raised(root, "frames", str(run), "--with-model"))
+    asked = entry(6.0, 7.0, seq=0, calls=("c",)).model_copy(
+        update={"t_request_end_ns": 6_000_000, "t_first_byte_ns": 6_500_000, "t_response_end_ns": 7_000_000}
+    )
+    (run / "model.jsonl").write_text(asked.model_dump_json() + "\n\n")
+    done = invoke(root, "frames", str(run), "--with-model", "--width", "90")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "m0", "m0", "1", "2"]
+    assert lines[1].split()[2:] == ["=>", "model", "0", "POST", "/v1/messages", "to", "a-model:", "step", "0"]
+    assert lines[2].endswith("200, first byte after 0.5 ms, Read {}")
+    assert max(map(len, lines)) <= 90
+    assert done.stderr.startswith("turn_ms -, model_ms -")
+    (run / "model.jsonl").write_text("{}\n")
+    assert "model journal, line 1" in str(raised(root, "frames", str(run), "--with-model"))
+
+
 def test_one_frame_whole(root: Path, run: Path) -> None:
     found = invoke(root, "frames", str(run), "--seq", "1")
     assert json.loads(found.stdout)["result"] == {"text": "café"}
@@ -165,9 +183,13 @@ def test_frames_of_what_is_no_attempt(root: Path, run: Path) -> None:
     assert "not a frame log" in str(raised(root, "frames", str(run)))
 
 
-def test_adapters_list(root: Path) -> None:
-    lines = invoke(root, "adapters", "list").stdout.splitlines()
-    assert lines[2].split() == ["agent@1.0.0", "acp,", "cli", "anthropic", "agent-1", "agent@1.0.0"]
+def test_adapters_list_without_an_engine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{root}/no.sock")
+    listed = invoke(root, "adapters", "list")
+    words = ["agent@1.0.0", "acp,", "cli", "anthropic", "agent-1", "-", "-", "-", "agent@1.0.0"]
+    lines = listed.stdout.splitlines()
+    assert lines[2].split() == words
+    assert listed.stderr.startswith("sizes are unknown: ")
     assert lines[3].split()[:2] == ["other@2", "acp"]
 
 
@@ -176,9 +198,12 @@ def test_script_check(root: Path) -> None:
     assert done.return_value == 0
     assert [line.split()[-1] for line in done.stdout.splitlines()[2:]] == ["ok", "ok"]
     (root / "configs/models/find.yaml").write_text("id: find\nsteps:\n  - search: {pattern: x}\n  - say: hi\n")
-    done = invoke(root, "script", "check", "find", "--adapter", "other@2")
+    done = invoke(root, "script", "check", "find")
     assert done.return_value == 64
     assert "search" in done.stdout
+    assert str(raised(root, "script", "check", "find", "--adapter", "other@2")).endswith(
+        "find.yaml:3: step 0: adapter other@2 has no tool for 'search' (its tools say: read, run)"
+    )
     assert isinstance(raised(root, "script", "check", "fnid"), UsageError)
 
 
@@ -187,7 +212,40 @@ def test_script_check_leaves_out_other_dialects(root: Path) -> None:
     done = invoke(root, "script", "check")
     assert done.return_value == 0
     assert done.stdout.count("not meant for this dialect") == 2
-    assert invoke(root, "script", "check", "--adapter", "other@2").return_value == 64
+    assert invoke(root, "script", "check", "--adapter", "other@2").stdout == ""
+    assert "is for gemini; adapter other@2 speaks" in str(
+        raised(root, "script", "check", "fix", "--adapter", "other@2")
+    )
+
+
+def test_script_check_shows_what_each_step_becomes(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "id: mine\nsteps:\n"
+        "  - {name: try, think: hm, say: I look., calls: [{run: {command: ls}}, {run: {command: pwd}}]}\n"
+        "  - {when: {outcome: failed, matches: ENOENT, step: try}, say: no, stop: refusal, usage: {cache_read: 5}}\n"
+        "  - {tool: {tool: Odd, arguments: text}, faults: [{kind: rate-limit, times: 2}, {kind: reset, times: null}]}\n"
+    )
+    lines = invoke(root, "script", "check", str(file), "--adapter", "agent@1.0.0").stdout.splitlines()
+    assert lines[0].startswith("mine for agent@1.0.0 (anthropic)")
+    cells = [" ".join(line.split()) for line in lines[4:]]
+    assert cells[:4] == ['0 - think "hm" 1,000/50 - -', 'say "I look."', cells[2], cells[3]]
+    assert [cell.partition(" {")[0] for cell in cells[2:4]] == ["run: Bash", "run: Bash"]
+    assert cells[4] == '1 failed and matches /ENOENT/ (of step 0) say "no" 1,005/50 refusal -'
+    assert cells[5] == '2 - tool: Odd (freeform) "text" 1,000/50 - rate-limit x2, reset always'
+
+
+def test_a_script_that_can_never_be_played_is_refused_with_its_line(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "id: mine\nsteps:\n  - when: ok\n    say: hi\n  - say: bye\n  - say: more\n    when: {step: x, lacks: a}\n"
+    )
+    errors = str(raised(root, "script", "check", str(file), "--adapter", "agent@1.0.0")).splitlines()
+    assert [line.partition("mine.yaml")[2] for line in errors] == [
+        ":3: the first step has no step before it",
+        ":6: never served: step 1 calls no tool, which ends the turn; give that step a `when`",
+        ":7: no earlier step is named 'x' (named: none)",
+    ]
 
 
 def test_schema(root: Path) -> None:

@@ -70,7 +70,7 @@ def lines(tmp_path: Path, model: type[Config], text: str) -> list[str]:
         (
             f"zzzz: 1\nid: x\n{ARM}jobs: 0\nseed: x\n",
             [
-                "1: unknown key 'zzzz'; valid: title, adapters, repeat, warmup, infra_attempts, knobs",
+                "1: unknown key 'zzzz'; valid: title, adapters, repeat, warmup, infra_attempts, knobs, compare",
                 "8: 'jobs' must be more than 0, not 0",
                 "9: 'seed' must be a whole number, not the text 'x'",
             ],
@@ -107,7 +107,7 @@ def test_key_of_a_closed_set(tmp_path: Path) -> None:
 def test_own_checks_of_a_model(tmp_path: Path) -> None:
     text = "id: x\nsteps:\n  - say: hi\n  - usage: {input: 1}\n"
     (found,) = lines(tmp_path, Script, text)
-    assert found.startswith("4: item 2 of 'steps': a step needs at least one of: think, say, read,")
+    assert found.startswith("4: item 2 of 'steps': needs at least one of: think, say, read,")
 
 
 def test_hash(tmp_path: Path) -> None:

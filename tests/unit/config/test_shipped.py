@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from runner.config.base import on_disk
 from runner.config.catalog import Catalog, load_sweep
 from runner.config.loader import load
 from runner.config.surface import Surface
 from runner.errors import ConfigError
+from runner.records import baseline
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,6 +24,7 @@ def test_sweeps_load_with_all_they_name(path: Path) -> None:
 def test_adapters_and_scripts_load() -> None:
     assert Catalog(ROOT).adapters()
     assert Catalog(ROOT).scripts()
+    assert Catalog(ROOT).upstream("anthropic").address == "api.anthropic.com:443"
 
 
 @pytest.mark.parametrize(
@@ -63,3 +66,17 @@ def test_a_capability_that_the_protocol_lacks_is_refused(tmp_path: Path, capabil
     path.write_text(f"id: s\ntransport: acp\nclient_capabilities: {capabilities}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=words):
         load(path, Surface)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/gates").glob("*.yaml")), ids=lambda path: path.stem)
+def test_gates_load(path: Path) -> None:
+    assert Catalog(ROOT).gate(path.stem).id == path.stem
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results/baselines").glob("*.json")), ids=lambda path: path.stem)
+def test_baselines_load_and_say_when_and_where(path: Path) -> None:
+    found = baseline.load(path)
+    assert on_disk(found.name) == path.stem
+    assert found.date
+    assert found.machine["kernel"]
+    assert found.report.lock["adapters"]

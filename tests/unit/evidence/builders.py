@@ -165,6 +165,7 @@ def entry(
     usage: tuple[int, int] | None = (1000, 50),
     seq: int = 0,
     sent: float | None = None,
+    **more: Any,
 ) -> Entry:
     """One model request: last request byte in at `start`, last response byte out at `end`, first byte in at `sent`."""
     empty = {"headers": {}, "body": ""}
@@ -173,7 +174,7 @@ def entry(
             "seq": seq,
             "run": "<run>",
             "kind": kind,
-            "rule": None,
+            "rule": "title" if kind == "side" else None,
             "step": seq if kind == "main" else None,
             "method": "POST",
             "path": "/v1/messages",
@@ -192,6 +193,7 @@ def entry(
             "request": empty,
             "response": empty,
             "aborted": False,
+            **more,
         }
     )
 

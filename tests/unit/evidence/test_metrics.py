@@ -50,6 +50,7 @@ def test_an_acp_run() -> None:
         "commands_announced": 2,
         "model_requests": 2,
         "side_requests": 1,
+        "side_requests_by_rule.title": 1,
         "tokens_reported": 5410,
         "tokens_served": 2100,
         "files_changed": 1,
@@ -182,6 +183,7 @@ def test_a_cli_run_has_no_boundary() -> None:
         "commands_announced": None,
         "model_requests": 2,
         "side_requests": 1,
+        "side_requests_by_rule.title": 1,
         "tokens_reported": 5410,
         "tokens_served": 2100,
         "files_changed": 1,
@@ -223,3 +225,26 @@ def test_every_contract_name_is_there_whatever_happened() -> None:
 def test_names(name: str, information: bool, owner: str | None) -> None:
     assert metrics.is_information(name) is information
     assert metrics.owner(name) == owner
+
+
+def test_side_requests_are_told_apart_by_rule() -> None:
+    entries = [*ENTRIES, entry(300, 301, "side", seq=9), entry(302, 303, "side", seq=10, rule="loop-check")]
+    found = exact(run(), entries)
+    assert found["side_requests"] == 3
+    assert {name: value for name, value in found.items() if name.startswith("side_requests_by_rule.")} == {
+        "side_requests_by_rule.loop-check": 1,
+        "side_requests_by_rule.title": 2,
+    }
+
+
+def test_faults_have_figures_only_where_one_was_met() -> None:
+    assert not [name for name in exact(run()) if name.startswith("faults.")]
+    met = [
+        entry(10, 20, "fault", seq=20, step=7, fault="rate-limit", attempt=1),
+        entry(30, 40, seq=21, step=7, attempt=2),
+    ]
+    log = run()
+    found, sampled = metrics.compute(record(), log.frames, [*ENTRIES, *met], None)
+    assert (found["faults.met"], found["faults.retries"], found["faults.outcome"]) == (1, 1, "recovered")
+    assert sampled["fault_lost_ms"] == 20.0
+    assert found["model_requests"] == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from runner.config.adapter import Adapter
 from runner.config.catalog import Catalog
@@ -26,7 +29,10 @@ TOOLS: dict[str, Any] = {
     "run": [{"tool": "Bash", "arguments": {"command": "{command}", "timeout": 5000, "background": False}}],
     "edit": [{"tool": "patch", "arguments": "*** {relative_path}\n-{old}\n+{new}"}],
     "plan": [
-        {"tool": "Todo", "arguments": {"todos": [{"content": "{entry}", "status": "pending"}], "text": "{entries}"}}
+        {
+            "tool": "Todo",
+            "arguments": {"todos": [{"content": "{entry}", "status": "pending"}], "text": "{entries_text}"},
+        }
     ],
 }
 
@@ -90,6 +96,32 @@ def test_arguments_may_be_one_text() -> None:
     assert found == [{"tool": "patch", "arguments": "*** a/b\n-{old}\n+x"}]
 
 
+def test_an_edit_and_a_new_file_can_be_said_as_a_patch() -> None:
+    tools = {
+        "edit": [
+            {"tool": "apply_patch", "arguments": "{patch}"},
+            {"tool": "exec", "arguments": {"cmd": "p {patch_sh}"}},
+        ],
+        "write": [{"tool": "apply_patch", "arguments": {"input": "{patch}"}}],
+    }
+    found = calls(
+        {"edit": {"path": "a/b", "old": "1\n2's\n", "new": "1\n3\n"}, "write": {"path": "c", "content": "x\n"}},
+        tools=tools,
+    )
+    body = "*** Begin Patch\n*** Update File: a/b\n@@\n 1\n-2's\n+3\n*** End Patch"
+    assert [one["arguments"] for one in found[0]["alternatives"]] == [body, {"cmd": "p " + shlex.quote(body)}]
+    assert found[1]["alternatives"][0]["arguments"]["input"].startswith("*** Begin Patch\n*** Add File: c\n+x\n")
+
+
+def test_an_edit_that_no_patch_can_say_is_the_users_error_only_where_a_patch_is_asked_for() -> None:
+    edit = {"edit": {"path": "a", "old": "1\n", "new": "2"}}
+    assert calls(edit)
+    with pytest.raises(
+        UsageError, match=r"tools\.edit, apply_patch: \{patch\}: old and new must both end with a line feed"
+    ):
+        calls(edit, tools={"edit": [{"tool": "apply_patch", "arguments": "{patch}"}]})
+
+
 def test_a_plan_repeats_its_element_for_each_entry() -> None:
     found = calls({"plan": {"entries": ["one", "two\nlines"]}})[0]["alternatives"][0]["arguments"]
     assert found == {
@@ -129,7 +161,7 @@ def test_a_step_finishes_by_whether_it_calls() -> None:
         (0, "tool_use", None, None),
         (1, "end_turn", "done", "hm"),
     ]
-    assert steps[0]["usage"] == {"input": 1000, "output": 50}
+    assert steps[0]["usage"] == {"input": 1000, "output": 50, "cache_read": 0, "cache_write": 0, "reasoning": 0}
 
 
 def test_the_program_is_json_and_the_same_every_time() -> None:
@@ -163,7 +195,7 @@ def test_an_unknown_placeholder_is_the_users_error_and_names_the_nearest() -> No
 
 
 def test_steps_behind_the_turns_end_are_refused() -> None:
-    with pytest.raises(UsageError, match="step 1: it calls no tool"):
+    with pytest.raises(UsageError, match="step 2: never served: step 1 calls no tool"):
         compile_program(
             script({"run": {"command": "ls"}}, {"say": "done"}, {"run": {"command": "ls"}}), adapter(), "/w"
         )
@@ -226,5 +258,76 @@ def test_a_sub_agent_that_stops_early_is_refused() -> None:
         {"say": "done"},
     ]
     tools = {"delegate": [{"tool": "Agent"}]}
-    with pytest.raises(UsageError, match="sub-agent 0, step 0: it calls no tool"):
+    with pytest.raises(UsageError, match="sub-agent 0, step 1: never served: step 0 calls no tool"):
         compile_program(script(*steps), adapter(tools), "/workspace/x")
+
+
+def test_calls_of_a_list_come_after_those_by_name_and_keep_their_order() -> None:
+    found = calls(
+        {
+            "run": {"command": "a"},
+            "calls": [{"run": {"command": "b"}}, {"read": {"path": "c"}}, {"run": {"command": "d"}}],
+        }
+    )
+    assert [call["meaning"] for call in found] == ["run", "run", "read", "run"]
+    assert [call["alternatives"][0]["arguments"].get("command") for call in found] == ["a", "b", None, "d"]
+
+
+def test_conditions_stops_paces_and_faults_reach_the_program() -> None:
+    made = compile_program(
+        script(
+            {"name": "try", "run": {"command": "ls"}},
+            {"when": "rejected", "say": "no", "stop": "refusal"},
+            {"when": {"step": "try", "lacks": "x"}, "run": {"command": "ls"}, "latency": {"ttft_ms": 5.0}},
+            {"say": "cut", "stop": "max_tokens", "faults": [{"kind": "stall"}]},
+            {"say": "done"},
+        ),
+        adapter(results={"rejected": ["no!"]}, continuations=["^go on"]),
+        "/w",
+    )
+    assert [step["when"] for step in made["steps"]] == [
+        None,
+        {"outcome": "rejected", "matches": None, "lacks": None, "step": None},
+        {"outcome": None, "matches": None, "lacks": "x", "step": 0},
+        None,
+        None,
+    ]
+    assert [step["finish"] for step in made["steps"]] == ["tool_use", "refusal", "tool_use", "max_tokens", "end_turn"]
+    assert made["steps"][2]["latency"] == {"ttft_ms": 5.0, "tokens_per_s": None}
+    (fault,) = made["steps"][3]["faults"]
+    assert fault == {"kind": "stall", "times": 1, "retry_after_s": 1, "after_events": 2, "delay_ms": 2000.0}
+    assert made["results"]["rejected"] == ["no!"]
+    assert made["continuations"] == ["^go on"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("The user doesn't want to proceed with this tool use.", "rejected"),
+        ("Tool execution was cancelled by the user", "rejected"),
+        ("exec_command failed: rejected by user", "rejected"),
+        ("Process exited with code 1\nOutput: ...", "failed"),
+        ("Exit code 1\nnot ok 2\n# cancelled 0", "failed"),
+        ("User refused permission to run tool", "rejected"),
+        ("sh: a: Permission denied\nExit code 126", "failed"),
+        ("Command: node --test\nExit Code: 1", "failed"),
+        ("Process exited with code 0\nOutput: ...", None),
+        ("exit code: 0", None),
+    ],
+)
+def test_results_are_read_without_an_adapters_own_patterns(text: str, outcome: str | None) -> None:
+    patterns = adapter().results
+    found = next(
+        (name for name in ("rejected", "failed") if any(re.search(one, text) for one in getattr(patterns, name))), None
+    )
+    assert found == outcome
+
+
+def test_a_side_rule_has_one_answer() -> None:
+    with pytest.raises(ValidationError, match=r"gives 2 answers \(say, say_json\); a rule has one"):
+        adapter(side_requests=[{"name": "x", "say": "", "say_json": {}}])
+
+
+def test_reasoning_is_a_part_of_the_output() -> None:
+    with pytest.raises(ValidationError, match=r"reasoning \(60\) is a part of output \(50\)"):
+        script({"say": "x", "usage": {"reasoning": 60}})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import InfraError
-from runner.gateway.journal import Entry, parse_journal, script_problems, spans, unserved_steps
+from runner.gateway.journal import Entry, parse_journal, script_problems, skipped_steps, spans, unserved_steps
 
 PROGRAM: dict[str, Any] = {
     "steps": [
@@ -30,6 +30,9 @@ def line(**changed: Any) -> dict[str, Any]:
         "rule": None,
         "step": 0,
         "subagent": None,
+        "skipped": [{"step": 3, "reason": "step 0 came to ok, not failed"}],
+        "fault": None,
+        "attempt": 2,
         "method": "POST",
         "path": "/v1/messages",
         "t_request_ns": 9_100_000_000_000_000_001,
@@ -40,12 +43,21 @@ def line(**changed: Any) -> dict[str, Any]:
         "model": "some-model",
         "stream": True,
         "tools": ["Read"],
-        "calls": [{"id": "call_p1s000x0", "tool": "Read", "arguments": {"file_path": "/a"}, "meaning": "read"}],
-        "usage": {"input": 10, "output": 2},
+        "calls": [
+            {
+                "id": "call_p1s000x0",
+                "tool": "Read",
+                "arguments": {"file_path": "/a"},
+                "meaning": "read",
+                "freeform": False,
+            }
+        ],
+        "usage": {"input": 10, "output": 2, "cache_read": 4, "cache_write": 1, "reasoning": 1},
         "reason": None,
         "nearest": None,
         "request": {"headers": {"x-api-key": "***"}, "body": "{}"},
         "response": {"headers": {}, "body": "event: é\u2028"},
+        "tape": None,
         "aborted": False,
         **changed,
     }
@@ -101,6 +113,44 @@ def test_steps_after_a_stop_are_skipped_but_a_miss_stays_one() -> None:
     assert script_problems([entry(step=0)], PROGRAM, stopped="rejected") == []
     assert script_problems([entry(step=0), miss], PROGRAM, stopped="rejected") == [
         "request 0 (POST /v1/messages): offers none of Edit; nearest: offered: Write"
+    ]
+
+
+def branching() -> dict[str, Any]:
+    """A call; if it was rejected, a word that ends the turn; else a call and a last word."""
+    call = {"meaning": "run", "alternatives": []}
+    when = {"outcome": "rejected", "matches": None, "lacks": None, "step": None}
+    shapes: list[tuple[dict[str, Any] | None, list[Any]]] = [(None, [call]), (when, []), (None, [call]), (None, [])]
+    steps = [
+        {"index": n, "say": "x", "when": when, "calls": calls, "finish": "tool_use" if calls else "end_turn"}
+        for n, (when, calls) in enumerate(shapes)
+    ]
+    return {"steps": steps}
+
+
+def test_steps_passed_over_and_those_behind_a_branchs_end_are_skipped_with_the_reason() -> None:
+    passed = {"step": 1, "reason": "step 0 came to ok, not rejected"}
+    whole = [entry(seq=0), entry(seq=1, step=2, skipped=[passed]), entry(seq=2, step=3, skipped=[])]
+    assert skipped_steps(whole, branching()["steps"]) == {1: "step 0 came to ok, not rejected"}
+    assert script_problems(whole, branching()) == []
+    ended = [entry(seq=0, skipped=[]), entry(seq=1, step=1, skipped=[])]
+    assert skipped_steps(ended, branching()["steps"]) == {2: "step 1 ended the turn", 3: "step 1 ended the turn"}
+    assert script_problems(ended, branching()) == []
+    # an agent that stopped by itself
+    stopped = [entry(seq=0, skipped=[]), entry(seq=1, step=2, skipped=[passed])]
+    assert script_problems(stopped, branching()) == [
+        "1 of 4 steps were not asked for: 3 (say); nearest: the last one served is step 2"
+    ]
+
+
+def test_what_comes_after_a_fault_that_the_agent_gave_up_is_skipped() -> None:
+    fault = entry(seq=1, step=1, kind="fault", fault="rate-limit", attempt=1, status=429, skipped=[])
+    again = entry(seq=2, step=1, kind="fault", fault="rate-limit", attempt=2, status=429, skipped=[])
+    gave_up = "the agent gave up step 1 after 2 failed request(s)"
+    assert skipped_steps([entry(seq=0, skipped=[]), fault, again], PROGRAM["steps"]) == {1: gave_up, 2: gave_up}
+    recovered = [entry(seq=0, skipped=[]), fault, entry(seq=2, step=1, attempt=2, skipped=[])]
+    assert script_problems(recovered, PROGRAM) == [
+        "1 of 3 steps were not asked for: 2 (say); nearest: the last one served is step 1"
     ]
 
 

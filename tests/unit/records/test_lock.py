@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ import pytest
 from runner import __version__
 from runner.config.catalog import Catalog, LoadedSweep, load_sweep
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
+from tests.unit.config.test_cassette import CASSETTE
+from tests.unit.config.test_upstream import UPSTREAM
+from tests.unit.conftest import write
 
 
 @pytest.fixture
@@ -85,3 +89,19 @@ def test_a_changed_sweep_or_config_changes_the_lock(loaded: LoadedSweep, root: P
 def test_an_adapter_without_pins_is_an_error(loaded: LoadedSweep) -> None:
     with pytest.raises(KeyError):
         lock(loaded, adapters={})
+
+
+def test_models_that_are_no_script_are_pinned_without_a_key(root: Path) -> None:
+    write(root / "configs/models/big.yaml", UPSTREAM)
+    write(root / "configs/cassettes/tape/cassette.yaml", CASSETTE)
+    for name in ("one", "two"):
+        write(root / f"configs/cassettes/tape/{name}.jsonl", name)
+    sweep = root / "configs/sweeps/small.yaml"
+    text = sweep.read_text().replace("[scripted/fix]", "[live/big, replay/tape]").replace(", cli]", "]")
+    write(sweep, text)
+    found = lock(load_sweep(sweep, Catalog(root)))["models"]
+    assert found["replay/tape"]["tapes"]["one.jsonl"] == hashlib.sha256(b"one").hexdigest()
+    assert found["replay/tape"]["timing"] == "fast"
+    assert found["live/big"]["allow"] == ["api.example.com:443"]
+    assert found["live/big"]["budget"]["requests"] == 10
+    assert "key" not in found["live/big"]

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.config.adapter import Adapter, CliParser
 from runner.errors import UsageError
-from runner.surfaces.cli_parsers import CliResult, CliUsage, Lines, parse
+from runner.surfaces.cli_parsers import CliResult, CliUsage, Lines, kinds_of, parse
 
 INIT = {
     "type": "system",
@@ -209,7 +210,29 @@ def test_generic_that_said_nothing() -> None:
     assert parse("generic", [(3, b"\n")]).result_ns is None
 
 
-@pytest.mark.parametrize("name", ["gemini-stream-json", "codex-json", "opencode-json", "nonsense"])
-def test_a_parser_that_does_not_exist(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}.*claude-stream-json, generic"):
-        parse(name, [])
+def test_a_parser_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match=r"nonsense.*claude-stream-json, cline-json, codex-json, gemini-stream-json"):
+        parse("nonsense", [])
+
+
+def test_every_name_that_a_configuration_may_use_has_a_parser() -> None:
+    for name in get_args(CliParser):
+        assert parse(name, []).parser == name
+
+
+def test_a_tool_that_the_format_does_not_know_has_the_kind_of_the_adapters_tool_map() -> None:
+    adapter = Adapter.model_validate(
+        {
+            "id": "one@1",
+            "title": "one",
+            "image": "one",
+            "dialect": "openai-chat",
+            "packages": [{"registry": "npm", "name": "one", "version": "1"}],
+            "programs": [{"name": "one", "command": ["one"], "expect": "1"}],
+            "tools": {"list": [{"tool": "shell"}], "run": [{"tool": "shell"}], "read": [{"tool": "look"}]},
+        }
+    )
+    kinds = kinds_of(adapter)
+    assert kinds == {"look": "read", "shell": "execute"}
+    result = parse("claude-stream-json", lines(assistant(use("1", "look"), use("2", "Bash"), use("3", "odd"))), kinds)
+    assert [call.kind for call in (result.tool_calls or {}).values()] == ["read", "execute", "other"]

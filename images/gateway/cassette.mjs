@@ -1,0 +1,196 @@
+// Runs whose model is no script: `live` passes requests on, `capture` also says what a cassette must hold, `replay` answers
+// from a cassette. Strict: an entry is served once, to a request that is the same after normalising, in the order of the tape.
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { readAnswer } from "./answers.mjs";
+import { DIALECTS } from "./dialects.mjs";
+import { decide } from "./factory.mjs";
+import { unmet } from "./rules.mjs";
+import { RUN_MARK, VERSION, again, differences, normalise, rulesOf } from "./normalise.mjs";
+import { returned } from "./upstream.mjs";
+
+const MODES = ["capture", "live", "replay"];
+// Differences kept in the ledger; the first one is in the reason.
+const KEPT_DIFFERENCES = 20;
+
+/** True for a program that this module serves. */
+export const isTaped = (program) => MODES.includes(program.mode);
+
+const elapsed = (since) => Number(process.hrtime.bigint() - since) / 1e6;
+
+// End the connection in the middle of the answer; what was written so far still goes out.
+const cut = (response) => setImmediate(() => response.socket?.destroySoon());
+
+// A tape holds text; bytes that are none stand in base64. A character cut by a chunk's end comes with the next chunk.
+function written(chunks) {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  try {
+    const texts = chunks.map(([at, bytes], index) => [at, decoder.decode(bytes, { stream: index < chunks.length - 1 })]);
+    return texts.filter(([, text]) => text !== "");
+  } catch {
+    return chunks.map(([at, bytes]) => [at, { base64: bytes.toString("base64") }]);
+  }
+}
+
+/**
+ * One run's dealings. `tools` = {upstreams, miss(exchange, {reason, nearest}), refuse(exchange, reason, status)}.
+ *
+ * program = {mode, dialect, side_requests, normalisers} and: capture, live: `upstream` (an id); replay: `tape` (entries as
+ * `runner.gateway.cassette` reads them), `timing` ("fast" or "recorded").
+ */
+export class Session {
+  constructor(run, program, tools) {
+    this.run = run;
+    this.program = program;
+    this.tools = tools;
+    this.dialect = DIALECTS[program.dialect];
+    this.rules = rulesOf(program.normalisers ?? []);
+    if (program.mode === "replay") {
+      if (program.version !== VERSION) throw new Error(`the cassette's normalisers are of version ${program.version}, this gateway's of ${VERSION}: capture it anew`);
+      this.tape = program.tape.map((entry) => ({ ...entry, key: JSON.stringify(again(entry.request, this.rules)), used: false }));
+    } else tools.upstreams.check(program.upstream);
+  }
+
+  /** Answer an exchange whose request has come in whole. */
+  answer(exchange, asked) {
+    const { method } = asked;
+    const generates = method === "POST" && this.dialect.route(asked.path) !== null;
+    if (!generates && !(method === "POST" && this.dialect.counts(asked.path))) {
+      // Probes and the like never leave: they are answered by rule in every mode.
+      const decision = decide({ continuations: [], ...this.program, steps: [] }, asked);
+      exchange.decision = decision;
+      exchange.view = asked.view;
+      if (decision.type === "plain") exchange.reply(decision.status, decision.json);
+      else this.tools.refuse(exchange, decision.reason);
+      return;
+    }
+    const object = asked.json !== null && typeof asked.json === "object" && !Array.isArray(asked.json);
+    asked.view = object ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? []) : null;
+    exchange.view = asked.view;
+    const rule = this.program.side_requests.find((one) => unmet(one, asked).length === 0);
+    const name = rule?.name ?? (generates ? null : "count-tokens");
+    const decision = { kind: name === null ? "main" : "side", rule: name, step: null, reason: null, nearest: null };
+    const full = exchange.query === "" ? exchange.path : `${exchange.path}?${exchange.query}`;
+    const form = () => normalise({ ...asked, path: full, headers: exchange.request.headers, tools: asked.view?.tools ?? [] }, this.rules, this.run);
+    const served =
+      this.program.mode === "replay"
+        ? this.#replay(exchange, form())
+        : this.#forward(exchange, { decision, path: full, generates, form: this.program.mode === "capture" ? form() : null });
+    served.catch((problem) => {
+      process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
+      this.tools.miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
+    });
+  }
+
+  async #forward(exchange, { decision, path, generates, form }) {
+    const { upstreams } = this.tools;
+    const id = this.program.upstream;
+    const model = exchange.view?.model ?? null;
+    const refusal = upstreams.admit(id, model);
+    if (refusal !== null) {
+      this.tools.refuse(exchange, `budget of ${id}: ${refusal}`, 400);
+      return;
+    }
+    exchange.decision = decision;
+    // Until an answer begins: what the ledger says if the agent hangs up first.
+    if (form !== null) exchange.tape = { ...form, version: VERSION, headers: {}, chunks: [], end: "client", leak: false };
+    const { response } = exchange;
+    const asked = { dialect: this.program.dialect, method: exchange.request.method, path, headers: exchange.request.headers, body: Buffer.from(exchange.body, "utf8") };
+    const chunks = [];
+    let answer;
+    try {
+      answer = await upstreams.send(id, asked, (giveUp) => response.once("close", giveUp));
+    } catch (problem) {
+      if (response.destroyed) return; // the agent hung up first
+      // 400, since agents retry anything else for minutes; the host ends the run as infra.
+      exchange.tape = null;
+      this.tools.refuse(exchange, `upstream ${id}: ${problem.message}`, 400);
+      return;
+    }
+    const headers = returned(answer.headers);
+    response.writeHead(answer.statusCode, headers);
+    response.flushHeaders();
+    // "client": the agent hung up before the answer's end; "cut": the upstream did.
+    let end = "client";
+    exchange.conclude = () => {
+      const text = Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8");
+      const { calls, usage } = readAnswer(this.program.dialect, text);
+      if (generates) upstreams.book(id, model, answer.statusCode, usage);
+      const told = usage && { input: usage.input + usage.cacheRead + usage.cacheWrite, output: usage.output };
+      exchange.decision = { ...exchange.decision, calls, usage: told };
+      if (form === null) return;
+      const texts = written(chunks).map(([at, one]) => [Math.round(at * 10) / 10, typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one]);
+      // A token said in pieces, or hidden in base64, cannot be masked: such a run makes no cassette.
+      const leak = (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) || (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
+      exchange.tape = { ...form, version: VERSION, headers, chunks: texts, end, leak };
+    };
+    answer.on("data", (bytes) => {
+      chunks.push([elapsed(exchange.tRequestEnd), bytes]);
+      response.write(bytes);
+    });
+    answer.once("end", () => {
+      end = "whole";
+      response.end();
+    });
+    answer.on("error", () => {}); // "close" follows
+    answer.once("close", () => {
+      if (end === "whole" || response.destroyed) return;
+      end = "cut";
+      cut(response);
+    });
+  }
+
+  async #replay(exchange, { request, hashed }) {
+    const key = JSON.stringify(request);
+    const entry = this.tape.find((one) => !one.used && one.key === key);
+    if (entry === undefined) {
+      this.#missed(exchange, request, key);
+      return;
+    }
+    entry.used = true;
+    const drift = [...new Set([...Object.keys(entry.hashed), ...Object.keys(hashed)])].filter((part) => entry.hashed[part] !== hashed[part]);
+    exchange.tape = { entry: entry.entry, drift: drift.sort() };
+    const { response } = exchange;
+    const chunks = entry.response.chunks.map(([at, one]) => [at, typeof one === "string" ? Buffer.from(one.replaceAll(RUN_MARK, this.run), "utf8") : Buffer.from(one.base64, "base64")]);
+    const { calls, usage } = readAnswer(this.program.dialect, Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8"));
+    const told = usage && { input: usage.input + usage.cacheRead + usage.cacheWrite, output: usage.output };
+    exchange.decision = { kind: entry.kind, rule: entry.rule, step: null, reason: null, nearest: null, calls, usage: told };
+    // 0: the agent hung up before an answer began, as it will now.
+    if (entry.response.status === 0) return;
+    response.writeHead(entry.response.status, entry.response.headers);
+    response.flushHeaders();
+    for (const [at, bytes] of chunks) {
+      if (this.program.timing === "recorded") await sleep(Math.max(0, at - elapsed(exchange.tRequestEnd)));
+      if (response.destroyed) return;
+      response.write(bytes);
+    }
+    if (entry.response.end === "whole") response.end();
+    else if (entry.response.end === "cut") cut(response);
+    // "client": the agent hung up before the end; it will again.
+  }
+
+  #missed(exchange, request, key) {
+    const repeated = this.tape.find((one) => one.key === key);
+    if (repeated !== undefined) {
+      this.tools.miss(exchange, { reason: "the request was asked more often than it was recorded", nearest: `entry ${repeated.entry}, served already` });
+      return;
+    }
+    const ranked = this.tape
+      .map((entry) => ({ entry, found: differences(JSON.parse(entry.key), request) }))
+      .sort((a, b) => a.found.length - b.found.length || Number(a.entry.used) - Number(b.entry.used) || a.entry.entry - b.entry.entry);
+    if (ranked.length === 0) {
+      this.tools.miss(exchange, { reason: "the cassette holds no request", nearest: null });
+      return;
+    }
+    const [{ entry, found }] = ranked;
+    const [first = { at: "nothing", character: 0, recorded: null, asked: null }] = found;
+    const show = (text) => (text === null ? "nothing" : JSON.stringify(text));
+    const more = found.length > 1 ? ` (and ${found.length - 1} more differences)` : "";
+    exchange.tape = { entry: null, drift: [], differences: found.slice(0, KEPT_DIFFERENCES) };
+    this.tools.miss(exchange, {
+      reason: "no request like this one was recorded",
+      nearest: `entry ${entry.entry} differs at ${first.at}, character ${first.character}: recorded ${show(first.recorded)}, asked ${show(first.asked)}${more}`,
+    });
+  }
+}

@@ -1,0 +1,191 @@
+// The way out, for the models `capture` and `live`: which hosts, with which key, and how much of it.
+//
+// All of it comes in one private file that only this container mounts; it is read once and removed, so that the keys stand
+// in this process's memory alone. Neither a program nor an agent can name a host.
+
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import * as http from "node:http";
+import * as https from "node:https";
+import { join } from "node:path";
+
+const CONNECT_MS = 15_000;
+// What an agent says to the model's API; all else (its key, addresses, traces) ends here.
+const FORWARDED = ["accept", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "anthropic-version", "content-type", "openai-beta", "originator", "user-agent", "x-app"];
+// What the API says to an agent; in a replay it is told the same.
+const RETURNED = ["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
+const AUTH = {
+  anthropic: { header: "x-api-key", scheme: "" },
+  "openai-chat": { header: "authorization", scheme: "Bearer " },
+  "openai-responses": { header: "authorization", scheme: "Bearer " },
+  gemini: { header: "x-goog-api-key", scheme: "" },
+};
+const SPENT = "_spent.json";
+const PER = 1e6; // prices are per million tokens
+
+/** Read the private file and remove it; null where there is none: then there is no way out. */
+export function readPrivate(path) {
+  let text;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (problem) {
+    if (problem.code === "ENOENT") return null;
+    throw problem;
+  }
+  rmSync(path);
+  return JSON.parse(text);
+}
+
+/** The only headers of an upstream's answer that anyone gets to see. */
+export function returned(headers) {
+  return Object.fromEntries(RETURNED.filter((name) => name in headers).map((name) => [name, String(headers[name])]));
+}
+
+/** `host:port` of a base URL, as an allow-list states it. */
+export function origin(base) {
+  const url = new URL(base);
+  return `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`;
+}
+
+// `*` stands for any run of characters.
+const fits = (glob, name) => new RegExp(`^${glob.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*")}$`).test(name);
+
+/** What one upstream may cost in this sweep; what was spent survives the process. */
+class Budget {
+  constructor(limits, prices, spent) {
+    this.limits = limits;
+    this.prices = prices;
+    this.spent = spent;
+  }
+
+  price(model) {
+    return Object.entries(this.prices).find(([glob]) => fits(glob, model))?.[1] ?? null;
+  }
+
+  /** Why a request may not go out; null: it may. */
+  refusal(model) {
+    for (const name of ["requests", "tokens", "money"]) {
+      const limit = this.limits[name] ?? null;
+      if (limit !== null && this.spent[name] >= limit) return `${name}: ${round(this.spent[name])} of ${limit} are spent`;
+    }
+    if ((this.limits.money ?? null) !== null && this.price(model) === null) return `money: there is no price for model ${model}`;
+    return null;
+  }
+
+  /** Book an answer; why the sweep cannot go on, or null. */
+  book(model, status, usage) {
+    if (usage === null) {
+      const counted = (this.limits.tokens ?? null) !== null || (this.limits.money ?? null) !== null;
+      return status === 200 && counted ? "tokens: an answer states no usage, so they cannot be counted" : null;
+    }
+    this.spent.tokens += usage.input + usage.cacheRead + usage.cacheWrite + usage.output;
+    const price = this.price(model);
+    if (price !== null) {
+      const cached = usage.cacheRead * (price.cache_read ?? price.input) + usage.cacheWrite * (price.cache_write ?? price.input);
+      this.spent.money += (usage.input * price.input + usage.output * price.output + cached) / PER;
+    }
+    return null;
+  }
+}
+
+const round = (value) => Math.round(value * 1e6) / 1e6;
+
+export class Upstreams {
+  /**
+   * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, budget, prices}}} or null; `folder` keeps what was
+   * spent; `onSpent(reason)` is called when a budget ends.
+   */
+  constructor(given, folder, onSpent) {
+    this.byId = new Map(Object.entries(given?.upstreams ?? {}));
+    this.file = join(folder, SPENT);
+    this.onSpent = onSpent;
+    this.told = false;
+    const agents = { keepAlive: true };
+    this.agents = { "http:": new http.Agent(agents), "https:": new https.Agent(agents) };
+    let spent = {};
+    try {
+      spent = JSON.parse(readFileSync(this.file, "utf8"));
+    } catch (problem) {
+      if (problem.code !== "ENOENT") throw problem;
+    }
+    this.budgets = new Map();
+    for (const [id, one] of this.byId) {
+      this.budgets.set(id, new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }));
+    }
+  }
+
+  get secrets() {
+    return [...this.byId.values()].map((one) => one.key).filter((key) => typeof key === "string" && key !== "");
+  }
+
+  /** Throws unless `id` is an upstream of this sweep whose address is on its own allow-list. */
+  check(id) {
+    const one = this.byId.get(id);
+    if (one === undefined) throw new Error(`no upstream ${id} in this sweep; there are: ${[...this.byId.keys()].join(", ") || "none"}`);
+    const there = one.socket === null ? origin(one.base_url) : one.base_url;
+    if (!one.allow.includes(there)) throw new Error(`upstream ${id}: ${there} is not on its allow-list (${one.allow.join(", ")})`);
+    return one;
+  }
+
+  /** Why a request of `model` may not go to `id`, after telling so; null: it may, and is counted. */
+  admit(id, model) {
+    const budget = this.budgets.get(id);
+    const refusal = budget.refusal(model ?? "");
+    if (refusal === null) {
+      budget.spent.requests += 1;
+      this.#keep();
+    } else this.#end(id, refusal);
+    return refusal;
+  }
+
+  /** Count an answer's tokens. */
+  book(id, model, status, usage) {
+    const trouble = this.budgets.get(id).book(model ?? "", status, usage);
+    this.#keep();
+    if (trouble !== null) this.#end(id, trouble);
+  }
+
+  #end(id, reason) {
+    if (this.told) return;
+    this.told = true;
+    this.onSpent(`budget of ${id}: ${reason}`);
+  }
+
+  #keep() {
+    const aside = `${this.file}.new`;
+    writeFileSync(aside, JSON.stringify(Object.fromEntries([...this.budgets].map(([id, budget]) => [id, budget.spent]))));
+    renameSync(aside, this.file);
+  }
+
+  /**
+   * Send one request. `asked` = {dialect, method, path (with query), headers, body (bytes)}.
+   * Resolves to the response as it begins; rejects where the upstream cannot be reached. `abort` is told how to give up.
+   */
+  send(id, asked, abort) {
+    const one = this.check(id);
+    const base = new URL(one.socket === null ? one.base_url : "http://localhost");
+    const auth = one.auth ?? AUTH[asked.dialect];
+    const headers = { "accept-encoding": "identity", "content-length": asked.body.length };
+    for (const name of FORWARDED) if (name in asked.headers) headers[name] = asked.headers[name];
+    if (typeof one.key === "string") headers[auth.header] = `${auth.scheme}${one.key}`;
+    const options = {
+      method: asked.method,
+      headers,
+      path: `${base.pathname.replace(/\/$/, "")}${asked.path}`,
+      ...(one.socket === null ? { host: base.hostname.replace(/^\[|\]$/g, ""), port: base.port, agent: this.agents[base.protocol] } : { socketPath: one.socket }),
+    };
+    return new Promise((done, failed) => {
+      const request = (base.protocol === "https:" ? https : http).request(options, done);
+      const timer = setTimeout(() => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
+      request.once("socket", (socket) => {
+        if (!socket.connecting) clearTimeout(timer);
+        else socket.once(base.protocol === "https:" ? "secureConnect" : "connect", () => clearTimeout(timer));
+      });
+      request.once("error", (problem) => {
+        clearTimeout(timer);
+        failed(problem);
+      });
+      abort(() => request.destroy());
+      request.end(asked.body);
+    });
+  }
+}

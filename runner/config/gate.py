@@ -1,0 +1,58 @@
+"""A gate: which differences between two arms fail a build. Fixed before the runs, so that nobody picks afterwards."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Literal
+
+from pydantic import Field
+
+from runner.config.base import Config, Id
+
+
+class SampledRule(Config):
+    """A sampled metric that is gated."""
+
+    metric: Id
+    #: Practical margin: a change of the median by no more than this share, up or down, is within the threshold.
+    threshold: float = Field(default=0.05, ge=0)
+    #: Which way is worse.
+    worse: Literal["higher", "lower"] = "higher"
+
+
+class Gate(Config):
+    """configs/gates/<id>.yaml; without a file, these defaults."""
+
+    id: Id = "built-in"
+    title: str = ""
+    #: Of all gated sampled metrics of a comparison together (Holm).
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    sampled: list[SampledRule] = [SampledRule(metric="handshake_ms"), SampledRule(metric="to_result_ms")]
+    #: Globs over the names of exact metrics; what only informs (frames, chunks, late updates) is never gated.
+    exact: list[str] = ["*"]
+    #: Globs over what `exact` fits and is not gated all the same.
+    exact_except: list[str] = []
+    #: A baseline older than this is refused.
+    baseline_days: int = Field(default=90, gt=0)
+
+    def rule(self, metric: str) -> SampledRule | None:
+        """The rule of a sampled metric; None where it is not gated."""
+        return next((rule for rule in self.sampled if rule.metric == metric), None)
+
+    def gates_exact(self, metric: str) -> bool:
+        """Whether an exact metric is gated, if it is one that may be."""
+        asked, excepted = (
+            any(fnmatch.fnmatchcase(metric, glob) for glob in globs) for globs in (self.exact, self.exact_except)
+        )
+        return asked and not excepted
+
+
+class Comparison(Config):
+    """What a sweep is for: which arms are held against which, and by which gate. Globs over arm names."""
+
+    base: str
+    new: str
+    #: Of configs/gates; without it, the built-in gate.
+    gate: Id | None = None
+    #: Of results/baselines: exact metrics are held against it too.
+    baseline: Id | None = None

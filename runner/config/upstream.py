@@ -1,0 +1,147 @@
+"""A live model: an API that the gateway alone may reach. `configs/models/<id>.yaml` with `kind: upstream`; data only.
+
+A sweep names it `live/<id>`, or `capture/<id>` to have a cassette written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from runner.config.adapter import Dialect
+from runner.config.base import Config, Id
+
+#: What is volatile in a request, by built-in rule: see images/gateway/normalise.mjs.
+BuiltinNormaliser = Literal["reminders", "dates", "ids", "paths", "durations"]
+_PORTS = {"http": 80, "https": 443}
+_UNIX = "unix:/"
+
+
+class Normaliser(Config):
+    """A rule of one's own: what fits `pattern` becomes `becomes` before requests are held against each other."""
+
+    name: Id
+    #: Everywhere, or only in what tools returned.
+    in_: Literal["all", "tool_results"] = Field(default="tool_results", alias="in")
+    #: A regular expression that Python and JavaScript both read.
+    pattern: str = Field(min_length=1)
+    becomes: str
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with `pattern`, if anything."""
+        try:
+            re.compile(self.pattern)
+        except re.error as problem:
+            return f"not a regular expression: {problem}"
+        return None
+
+
+class Key(Config):
+    """Where the host finds the key: one of the two. It is read when the sweep starts."""
+
+    #: Name of an environment variable.
+    env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    #: Path of a file that holds the key alone; `~` is the user's home, a relative path is below the root.
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Key:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("name either 'env' or 'file'")
+        return self
+
+
+class Auth(Config):
+    """How the key is shown to the API, where it is not the dialect's own way."""
+
+    header: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    #: Before the key, for example `Bearer `.
+    scheme: str = ""
+
+
+class Price(Config):
+    """US dollars per million tokens. What is left out of the cache's prices costs as `input`."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    cache_write: float | None = Field(default=None, ge=0)
+
+
+class Budget(Config):
+    """What a sweep may spend; the first limit reached stops it. At least one is needed."""
+
+    requests: int | None = Field(default=None, gt=0)
+    #: In and out, cached ones included. Answers that are under way when it is reached are still counted.
+    tokens: int | None = Field(default=None, gt=0)
+    #: US dollars, by `prices`.
+    money: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _some(self) -> Budget:
+        if self.requests is None and self.tokens is None and self.money is None:
+            raise ValueError("a live model needs a limit: name at least one of 'requests', 'tokens', 'money'")
+        return self
+
+
+class Upstream(Config):
+    """One live model."""
+
+    kind: Literal["upstream"]
+    id: Id
+    title: str = ""
+    dialect: Dialect
+    #: `https://host[:port][/path]`, `http://...`, or `unix:/path/of/a/socket` on the host (a server on the host's own
+    #: loopback, behind `socat UNIX-LISTEN:...,fork TCP:127.0.0.1:...`): then the gateway needs no network at all.
+    base_url: str
+    #: None: the API wants no key.
+    key: Key | None = None
+    auth: Auth | None = None
+    #: The only addresses that may be reached: `host:port`, or the `unix:` path.
+    allow: list[str] = Field(min_length=1)
+    budget: Budget
+    #: Model name, `*` standing for any characters -> price.
+    prices: dict[str, Price] = {}
+    normalisers: list[BuiltinNormaliser | Normaliser] = ["reminders", "dates", "ids", "paths", "durations"]
+    #: Name of the cassette that `capture/` writes; default the id.
+    cassette: Id | None = None
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _where(cls, key: object) -> object:
+        if isinstance(key, str):
+            # Not repeated in the message: it may be the key.
+            raise ValueError("must say where the key is, {env: NAME} or {file: PATH}, never the key itself")
+        return key
+
+    @field_validator("base_url")
+    @classmethod
+    def _reachable(cls, url: str) -> str:
+        if url.startswith(_UNIX):
+            return url
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError as problem:
+            raise ValueError(f"is not an address: {problem}") from None
+        if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+            raise ValueError("must be https://host[:port][/path], http://... or unix:/path, without a user or a query")
+        return url
+
+    @property
+    def address(self) -> str:
+        """What must stand in `allow`."""
+        if self.socket is not None:
+            return self.base_url
+        parts = urlsplit(self.base_url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{host}:{parts.port or _PORTS[parts.scheme]}"
+
+    @property
+    def socket(self) -> str | None:
+        """Path of the socket on the host; None where the API is on a network."""
+        return self.base_url.removeprefix("unix:") if self.base_url.startswith(_UNIX) else None

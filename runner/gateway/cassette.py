@@ -1,0 +1,165 @@
+"""Tapes: the requests and answers of one run, written from the gateway's ledger and read back for a replay.
+
+A tape is JSON lines, one request a line: `entry`, `kind`, `rule`, `request` (normalised: `method`, `path`, `body`),
+`hashed` (digests of what is out of the match key), `response` (`status`, `headers`, `end`, `chunks`: milliseconds since
+the request's last byte, and the bytes as text, or base64 where they are none). A conversation repeats itself in every
+request: the items that a list of the body shares with an earlier entry's are written once, then as
+`{"as_entry": n, "items": k}`. It holds no key, no header beside the few that shape an agent's behaviour, no token and
+no host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runner.errors import ConfigError, UsageError
+from runner.gateway.journal import Entry
+from runner.records.schema import Finding
+
+Line = dict[str, Any]
+DRIFT = "replay-drift"
+_KEYS = {"entry", "kind", "rule", "request", "hashed", "response"}
+_REFERENCE = {"as_entry", "items"}
+
+
+def tape_of(entries: Iterable[Entry]) -> list[Line]:
+    """The entries of a captured run that reached the upstream, in order of arrival, numbered from 0.
+
+    :raises UsageError: the run cannot be a tape: the upstream said its token in a form that cannot be masked.
+    """
+    taped = [(entry, entry.tape) for entry in entries if entry.tape is not None and entry.tape.request is not None]
+    lines: list[Line] = []
+    for number, (entry, tape) in enumerate(taped):
+        if tape.leak:
+            raise UsageError(f"request {entry.seq}: the answer says the run's token in pieces, which cannot be masked")
+        lines.append(
+            {
+                "entry": number,
+                "kind": entry.kind,
+                "rule": entry.rule,
+                "request": tape.request,
+                "hashed": dict(sorted(tape.hashed.items())),
+                "response": {
+                    "status": entry.status,
+                    "headers": dict(sorted(tape.headers.items())),
+                    "end": tape.end,
+                    "chunks": [list(chunk) for chunk in tape.chunks],
+                },
+            }
+        )
+    return lines
+
+
+def dump(lines: Sequence[Line]) -> bytes:
+    """The tape's bytes."""
+    bodies: list[Any] = []
+    out = []
+    for line in lines:
+        body = line["request"]["body"]
+        short = {**line, "request": {**line["request"], "body": _shortened(body, bodies)}}
+        bodies.append(body)
+        out.append(json.dumps(short, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    return b"".join(out)
+
+
+def _shortened(body: Any, earlier: Sequence[Any]) -> Any:
+    if not isinstance(body, dict):
+        return body
+    short = {}
+    for key, value in body.items():
+        shared = [(_shared(value, old.get(key)), -n) for n, old in enumerate(earlier) if isinstance(old, dict)]
+        count, back = max(shared, default=(0, 0))
+        # One name of a tool says more than a pointer to it.
+        worth = count > 0 and isinstance(value, list) and isinstance(value[0], dict)
+        short[key] = [{"as_entry": -back, "items": count}, *value[count:]] if worth else value
+    return short
+
+
+def _shared(value: Any, old: Any) -> int:
+    """How many items two lists begin with in common."""
+    if not isinstance(value, list) or not isinstance(old, list):
+        return 0
+    return next((n for n, (a, b) in enumerate(zip(value, old, strict=False)) if a != b), min(len(value), len(old)))
+
+
+def read_tape(path: Path) -> list[Line]:
+    """The inverse of `dump`. Raises ConfigError with file:line for a line that is none of a tape's."""
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise UsageError(f"{path}: cannot be read: {problem.strerror}") from None
+    lines: list[Line] = []
+    # At 0x0A only: text may hold U+2028 and the like.
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+            if set(line) != _KEYS or line["entry"] != len(lines):
+                raise ValueError(f"entry {len(lines)} of the tape must stand here, with the keys {sorted(_KEYS)}")
+            line["request"]["body"] = _whole(line["request"]["body"], lines)
+        except (ValueError, KeyError, TypeError, IndexError) as problem:
+            raise ConfigError(path, number, f"not an entry of a tape: {problem}") from None
+        lines.append(line)
+    return lines
+
+
+def _whole(body: Any, earlier: Sequence[Line]) -> Any:
+    if not isinstance(body, dict):
+        return body
+    return {key: _expanded(key, value, earlier) for key, value in body.items()}
+
+
+def _expanded(key: str, value: Any, earlier: Sequence[Line]) -> Any:
+    if not (isinstance(value, list) and value and isinstance(value[0], dict) and set(value[0]) == _REFERENCE):
+        return value
+    there = earlier[value[0]["as_entry"]]["request"]["body"][key]
+    if len(there) < value[0]["items"]:
+        raise ValueError(f"entry {value[0]['as_entry']} has fewer than {value[0]['items']} items of '{key}'")
+    return [*there[: value[0]["items"]], *value[1:]]
+
+
+def replay_problems(
+    entries: Collection[Entry], tape: Sequence[Mapping[str, Any]], *, stopped: str | None = None
+) -> list[str]:
+    """One line for each way in which a run and its tape did not fit; empty means that the tape was played to its end.
+
+    An entry whose answer the agent had not waited for when it was recorded need not be asked for again.
+
+    :param stopped: as for `runner.gateway.journal.script_problems`.
+    """
+    problems = [problem for entry in entries if (problem := _miss(entry)) is not None]
+    used = {entry.tape.entry for entry in entries if entry.tape is not None}
+    left = [line for line in tape if line["entry"] not in used and line["response"]["end"] != "client"]
+    if left and stopped is None:
+        names = ", ".join(_name(line) for line in left[:5]) + (", ..." if len(left) > 5 else "")
+        problems.append(f"{len(left)} of {len(tape)} recorded requests were not asked for: {names}")
+    return problems
+
+
+def _miss(entry: Entry) -> str | None:
+    if entry.kind != "miss":
+        return None
+    nearest = f"; nearest: {entry.nearest}" if entry.nearest else ""
+    return f"request {entry.seq} ({entry.method} {entry.path}): {entry.reason}{nearest}"
+
+
+def _name(line: Mapping[str, Any]) -> str:
+    return f"{line['entry']} ({line['kind']}{' ' + line['rule'] if line['rule'] else ''})"
+
+
+def drift(entries: Iterable[Entry]) -> list[Finding]:
+    """A warning for each part that is out of the match key and is not what it was when the tape was recorded."""
+    played = [entry.tape for entry in entries if entry.tape is not None and entry.tape.entry is not None]
+    parts = sorted({part for tape in played for part in tape.drift})
+    return [
+        Finding(
+            id=DRIFT,
+            message=f"'{part}' is not what was recorded, in {sum(part in tape.drift for tape in played)} of "
+            f"{len(played)} requests; the recorded answers were given to something else",
+        )
+        for part in parts
+    ]

@@ -1,0 +1,255 @@
+"""The history: one Parquet data set, one row a run and metric, only ever added to.
+
+A sweep is one file, named after its directory, written whole and never again: appending the same sweep twice changes
+nothing. Nights are compared by their medians, since runs of one night share machine, kernel and mood; a step in them is
+a hint for whoever looks, never a gate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import secrets
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from runner import stats
+from runner.errors import UsageError
+from runner.plan import Cell
+from runner.records.schema import Record
+from runner.records.store import SweepDir, disk_error
+
+#: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
+COLUMNS = {
+    "sweep": "string", "directory": "string", "started_at": "timestamp", "arm": "string",
+    "adapter": "string", "surface": "string", "fixture": "string", "policy": "string",
+    "model": "string", "reset": "string", "machine": "string", "replicate": "int32", "attempt": "int32",
+    "outcome": "string", "metric": "string", "kind": "string", "value": "double", "text": "string",
+}  # fmt: skip
+#: Nights a side that a step needs, and the level at which it is worth a hint.
+STEP_NIGHTS = 4
+STEP_ALPHA = 0.05
+#: Newest nights that are searched: as far back as the exact test reaches at once.
+STEP_WINDOW = 60
+_BARS = "▁▂▃▄▅▆▇█"
+#: Outcomes after which a run says nothing about its agent.
+_UNMEASURED = ("aborted", "infra")
+
+
+@dataclass(frozen=True)
+class Night:
+    """One sweep's runs of one arm and metric."""
+
+    started_at: datetime
+    directory: str
+    machine: str
+    found: stats.Summary
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of level between two nights. `index`: the first night after it; `ratio`: after to before, by medians."""
+
+    index: int
+    ratio: float
+    #: Times the number of places that were tried.
+    p: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """All nights of one arm and metric, oldest first."""
+
+    arm: str
+    nights: list[Night] = field(default_factory=list)
+
+    @property
+    def medians(self) -> list[float]:
+        return [night.found.median for night in self.nights]
+
+
+def append(history: Path, sweep: SweepDir) -> Path | None:
+    """Add a sweep's runs; the file, or None where the sweep was there already.
+
+    Warm-ups and runs that measured nothing (`infra`, `aborted`) are left out. Raises InfraError where the disk refuses.
+    """
+    import pyarrow.parquet as parquet
+
+    target = history / f"{sweep.path.resolve().name}.parquet"
+    if target.exists():
+        return None
+    table = _table(sweep.path.resolve().name, sweep.lock, sweep.cells, sweep.latest())
+    aside = history / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    try:
+        history.mkdir(parents=True, exist_ok=True)
+        # By metric, so that a query for one reads one stretch of each file.
+        parquet.write_table(table.sort_by("metric"), aside, compression="zstd", row_group_size=8192)
+        aside.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise disk_error(error, target) from error
+    return target
+
+
+def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = "*") -> list[Series]:
+    """The nights of a metric, a series an arm. `adapter`: a glob over ids; `arm`: one over names.
+
+    Raises UsageError for a history that is not there or has no number of that name.
+    """
+    import pyarrow
+    import pyarrow.compute as compute
+    import pyarrow.dataset as dataset
+
+    files = sorted(map(str, history.glob("*.parquet")))
+    if not files:
+        raise UsageError(f"{history}: no history yet; `acpbench nightly` and `acpbench history --add DIR` write it")
+    try:
+        data = dataset.dataset(files, format="parquet")
+        table = data.to_table(
+            columns=["started_at", "directory", "arm", "adapter", "machine", "value"],
+            filter=(compute.field("metric") == metric) & compute.field("value").is_valid(),
+        )
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UsageError(f"{history}: cannot be read: {' '.join(str(error).split())}") from None
+    if not table.num_rows:
+        raise UsageError(f"{history}: no runs with a number '{metric}'{_known(data, metric)}")
+    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in table.to_pylist():
+        if fnmatch.fnmatchcase(row["arm"], arm) and (adapter is None or fnmatch.fnmatchcase(row["adapter"], adapter)):
+            runs.setdefault((row["arm"], row["directory"]), []).append(row)
+    if not runs:
+        raise UsageError(f"{history}: no runs of that arm or adapter have '{metric}'")
+    return _series(runs)
+
+
+def steps(medians: Sequence[float]) -> list[Step]:
+    """Where the level of nightly medians changed, by binary segmentation: the place whose two sides the exact rank
+    test tells apart best, if it still does so after Bonferroni over all places tried; then the same on either side.
+
+    Only the newest STEP_WINDOW nights are searched.
+    """
+    start = max(0, len(medians) - STEP_WINDOW)
+    return sorted(_steps(medians[start:], start), key=lambda step: step.index)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One bar a value, the lowest and the highest at the ends of the scale."""
+    low, high = min(values), max(values)
+    if low == high:
+        return _BARS[3] * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+
+
+def plot(series: Sequence[Series], metric: str, file: Path) -> None:
+    """A picture of nightly medians with their ranges, one line an arm; the file's ending says its kind.
+
+    Raises UsageError where it cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    axes = figure.add_subplot()
+    for one in series:
+        times: list[Any] = [night.started_at for night in one.nights]
+        below = [night.found.median - night.found.min for night in one.nights]
+        above = [night.found.max - night.found.median for night in one.nights]
+        drawn = axes.errorbar(
+            times, one.medians, yerr=[below, above], fmt="o-", markersize=4, capsize=2, elinewidth=0.8, label=one.arm
+        )
+        for step in steps(one.medians):
+            axes.axvline(times[step.index], color=drawn.lines[0].get_color(), linestyle=":", linewidth=1)
+    axes.set_ylabel(metric)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.set_title("Nightly medians with the range of their runs; dotted: a step", fontsize=10, loc="left")
+    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), frameon=False)
+    figure.autofmt_xdate()
+    try:
+        figure.savefig(file, dpi=130)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: cannot be written: {error}") from None
+
+
+def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], latest: Mapping[str, Record]) -> Any:
+    import pyarrow
+
+    machine = machine_of(lock)
+    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for cell in cells:
+        record = latest.get(cell.name)
+        if cell.warmup or record is None or record.outcome in _UNMEASURED:
+            continue
+        head = {**record.model_dump(include=set(COLUMNS)), "directory": directory, "machine": machine}
+        head["started_at"] = datetime.fromisoformat(record.started_at)
+        for kind, figures in (("exact", record.exact), ("sampled", record.sampled)):
+            for metric, found in figures.items():
+                value, text = _split(found)
+                row = {**head, "metric": metric, "kind": kind, "value": value, "text": text}
+                for name, column in rows.items():
+                    column.append(row[name])
+    types = {
+        "timestamp": pyarrow.timestamp("ms", tz="UTC"),
+        "int32": pyarrow.int32(),
+        "double": pyarrow.float64(),
+        "string": pyarrow.string(),
+    }
+    return pyarrow.table(rows, schema=pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()]))
+
+
+def machine_of(lock: Mapping[str, Any]) -> str:
+    """A machine in a few words, for a reader: architecture, processors, kernel, engine."""
+    engine = lock.get("engine", {})
+    cpus = f"{engine['cpus']} cpus" if engine.get("cpus") else None
+    parts = (engine.get("arch"), cpus, lock.get("kernel"), engine.get("name"))
+    return ", ".join(str(part) for part in (*parts, engine.get("version")) if part)
+
+
+def _split(value: Any) -> tuple[float | None, str | None]:
+    if value is None:
+        return None, None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), None
+    return None, str(value)
+
+
+def _known(data: Any, metric: str) -> str:
+    from runner.config.nearest import suggest
+
+    names = data.to_table(columns=["metric"]).column("metric").unique().to_pylist()
+    return suggest(metric, sorted(str(name) for name in names))
+
+
+def _series(runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> list[Series]:
+    found: dict[str, Series] = {}
+    for (arm, directory), rows in runs.items():
+        ordered = sorted(rows, key=lambda row: row["started_at"])
+        summary = stats.summarise([float(row["value"]) for row in ordered])
+        assert summary is not None, "a night has at least one run"
+        night = Night(ordered[0]["started_at"], directory, ordered[0]["machine"], summary)
+        found.setdefault(arm, Series(arm)).nights.append(night)
+    for one in found.values():
+        one.nights.sort(key=lambda night: night.started_at)
+    return [found[arm] for arm in sorted(found)]
+
+
+def _steps(medians: Sequence[float], offset: int) -> list[Step]:
+    places = range(STEP_NIGHTS, len(medians) - STEP_NIGHTS + 1)
+    best: tuple[float, float, int] | None = None
+    for place in places:
+        before, after = medians[:place], medians[place:]
+        p = stats.rank_test(before, after).p
+        # Among places that the ranks cannot tell apart, the one with the larger jump.
+        jump = abs(statistics.median(after) - statistics.median(before))
+        best = min(best, (p, -jump, place)) if best is not None else (p, -jump, place)
+    if best is None or best[0] * len(places) >= STEP_ALPHA:
+        return []
+    place = best[2]
+    low, high = statistics.median(medians[:place]), statistics.median(medians[place:])
+    step = Step(offset + place, high / low if low else float("inf"), best[0] * len(places))
+    return [*_steps(medians[:place], offset), step, *_steps(medians[place:], offset + place)]

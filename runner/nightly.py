@@ -1,0 +1,167 @@
+"""A sweep that is judged: confirmation by fresh runs, and all that a nightly job leaves behind.
+
+A regression is a suspicion until it shows again: the arms concerned are run once more, in blocks of their own, and the
+fresh half alone is judged, over the suspected metrics only. That half is a sweep like any other, in `confirm-1` below
+the first one's directory. What is exact needs no second look: one differing value is a fact.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runner import history, judge
+from runner.compare import Compared, compare, confirmed, suspects
+from runner.config.base import on_disk
+from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.gate import Comparison, Gate
+from runner.config.nearest import suggest
+from runner.errors import ConfigError, UsageError
+from runner.pairing import pair_within
+from runner.plan import Cell, plan
+from runner.progress import SweepProgress
+from runner.records.store import SweepDir
+from runner.report import github, html, junit, to_csv, verdicts
+from runner.report import markdown as report_markdown
+from runner.sweep import Options, SweepResult, run_sweep
+
+#: What outranks what when several exit codes are due.
+_PRECEDENCE = (64, 1, 2, 0)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A sweep and its verdicts; `against`: the baseline's, where the sweep names one."""
+
+    result: SweepResult
+    compared: Compared
+    against: Compared | None = None
+
+    @property
+    def all(self) -> list[Compared]:
+        return [self.compared, *([self.against] if self.against is not None else [])]
+
+    @property
+    def exit_code(self) -> int:
+        codes = {self.result.exit_code, *(found.exit for found in self.all)}
+        return next(code for code in _PRECEDENCE if code in codes)
+
+
+def comparison_of(loaded: LoadedSweep) -> Comparison:
+    """What a sweep is to be compared by. Raises ConfigError where it does not say."""
+    if loaded.sweep.compare is None:
+        raise ConfigError(loaded.path, None, "says nothing of what to compare; add 'compare: {base: ..., new: ...}'")
+    return loaded.sweep.compare
+
+
+def run_and_judge(
+    loaded: LoadedSweep,
+    cells: list[Cell],
+    options: Options,
+    progress: SweepProgress,
+    *,
+    repeat: int | None = None,
+    strict: bool = False,
+) -> Judged:
+    """Run a sweep, judge it by its own comparison and confirm what it suspects.
+
+    repeat: replicates of the fresh half, in place of the configuration's. Raises as `run_sweep`, UsageError for a
+    comparison that fits no arms (before any run), ConfigError for a sweep that has none.
+    """
+    asked = comparison_of(loaded)
+    catalog = Catalog(loaded.root)
+    gate = judge.gate_of(None, asked, catalog)
+    against = None if asked.baseline is None else baseline_path(loaded.root, asked.baseline)
+    if against is not None:
+        judge.demand_baseline(against, gate)
+    _demand_arms(asked, cells)
+    result = run_sweep(loaded, cells, options, progress)
+    found = judge.within(result.report, asked, gate, strict=strict)
+    if suspects(found):
+        found = _confirm(loaded, asked, gate, found, result, options, progress, repeat)
+    held = None
+    if against is not None:
+        held = judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict)
+    return Judged(result, found, held)
+
+
+def _demand_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
+    names = list(dict.fromkeys(cell.arm for cell in cells if not cell.warmup))
+    for side, glob in (("base", asked.base), ("new", asked.new)):
+        if not fnmatch.filter(names, glob):
+            raise UsageError(f"compare.{side} '{glob}' fits no arm{suggest(glob, names)}")
+
+
+def baseline_path(root: Path, name: str) -> Path:
+    """The file of a baseline."""
+    return root / "results" / "baselines" / f"{on_disk(name)}.json"
+
+
+def _confirm(
+    loaded: LoadedSweep,
+    asked: Comparison,
+    gate: Gate,
+    first: Compared,
+    result: SweepResult,
+    options: Options,
+    progress: SweepProgress,
+    repeat: int | None,
+) -> Compared:
+    keys = suspects(first)
+    names = {name for base, new, _ in keys for name in (base, new)}
+    progress.note(f"suspected: {', '.join(f'{metric} of {new}' for _, new, metric in keys)}; running both arms again")
+    out = next(path for n in itertools.count(1) if not (path := result.directory / f"confirm-{n}").exists())
+    fresh = run_sweep(
+        loaded, plan(loaded, repeat=repeat, names=names), replace(options, out=out, resume=False), progress
+    )
+    paired = pair_within(fresh.report, asked.base, asked.new)
+    sweeps = (fresh.report.sweep, fresh.report.sweep)
+    second = compare(sweeps, paired.pairs, gate, strict=first.strict, warnings=paired.warnings, family=keys)
+    return confirmed(first, second, _unexpected(result) + _unexpected(fresh))
+
+
+def _unexpected(result: SweepResult) -> int:
+    return sum(arm.unexpected for arm in result.report.arms)
+
+
+def leave(judged: Judged, history_folder: Path, say: Say) -> None:
+    """Append the sweep to the history and write its reports beside its records.
+
+    verdicts.json, verdicts.csv, runs.csv, junit.xml, summary.md, report.html. Raises InfraError where the disk refuses.
+    """
+    directory = SweepDir.read(judged.result.directory)
+    written = history.append(history_folder, directory)
+    say(f"history: {written}" if written is not None else "history: has this sweep already")
+    texts = {
+        "verdicts.json": verdicts.to_json(judged.compared),
+        "verdicts.csv": to_csv.of_comparison(judged.compared),
+        "runs.csv": to_csv.of_sweep(directory.path.name, directory.cells, directory.latest()),
+        "junit.xml": junit.render(
+            directory.path.name,
+            [
+                *junit.cells(directory.cells, directory.latest()),
+                *(case for found in judged.all for case in junit.verdicts(found)),
+            ],
+        ),
+        "summary.md": summary(judged),
+        "report.html": html.render(judged.result.report, judged.all),
+    }
+    if judged.against is not None:
+        texts["baseline.json"] = verdicts.to_json(judged.against)
+    for name, text in texts.items():
+        directory.write_text(name, text)
+
+
+def summary(judged: Judged) -> str:
+    """Markdown for a job's page: the verdicts first, then what was measured."""
+    parts = [*(verdicts.markdown(found) for found in judged.all), report_markdown.render(judged.result.report)]
+    return "\n".join(parts)
+
+
+def workflow_commands(judged: Judged) -> str:
+    """GitHub's workflow commands for all that went wrong."""
+    return github.of_report(judged.result.report) + "".join(github.of_comparison(found) for found in judged.all)

@@ -1,0 +1,242 @@
+"""Are the pinned packages still what one should use? Deprecated, renamed, withdrawn, or left behind: as registries say.
+
+What a registry does not say is null, never a guess. A mirror of npm may drop deprecation notices; whether this one has
+any is seen from one package that the public registry has marked for years.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from runner.config.adapter import Adapter
+from runner.packages.clients import Registries
+from runner.packages.versions import between, releases
+from runner.sandbox.pins import packages
+
+#: Marked as deprecated in the public npm registry since February 2020.
+MARKED = "request@2.88.2"
+#: The version of PyPI's simple API that has a project's status (PEP 792).
+STATUS_API = (1, 4)
+
+_RENAMED = re.compile(
+    r"(?:renamed|moved|migrated|replaced|superseded|use|please use|in favou?r of|successor)"
+    r"[^@a-z0-9]*(?:\b(?:to|by|with|as|is|now|has|been|package|the|at|instead)\b[^@a-z0-9]*)*"
+    r"[`'\"]?(@[a-z0-9-]+/[a-z0-9._-]*[a-z0-9]|[a-z0-9]+(?:-[a-z0-9]+)+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, order=True)
+class Pinned:
+    """One package at one version, and the adapters and images that pin it."""
+
+    registry: Literal["npm", "pypi"]
+    name: str
+    version: str
+    by: tuple[str, ...] = ()
+    #: Why a deprecation is accepted.
+    accepted: str | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the registry says of one pin. Null: it does not say; `problem`: it could not be asked at all."""
+
+    pinned: Pinned
+    #: The notice, "" where the registry says that there is none.
+    deprecated: str | None = None
+    #: The name that the notice gives in its stead.
+    renamed: str | None = None
+    newest: str | None = None
+    #: Releases that came after the pinned one, and days from the pinned one to the newest.
+    behind: int | None = None
+    behind_days: int | None = None
+    #: Withdrawn: yanked from PyPI, or no longer in npm.
+    yanked: bool | None = None
+    problem: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Not deprecated unless that is accepted, and asked at all."""
+        return self.problem is None and (not self.deprecated or self.pinned.accepted is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        pinned = self.pinned
+        return {
+            "registry": pinned.registry,
+            "name": pinned.name,
+            "version": pinned.version,
+            "by": list(pinned.by),
+            "ok": self.ok,
+            "deprecated": self.deprecated,
+            "accepted": pinned.accepted,
+            "renamed": self.renamed,
+            "newest": self.newest,
+            "behind_versions": self.behind,
+            "behind_days": self.behind_days,
+            "yanked": self.yanked,
+            "problem": self.problem,
+        }
+
+
+def pins(adapters: Iterable[Adapter]) -> list[Pinned]:
+    """The packages of all adapters, each once, sorted.
+
+    A reason in `accept_deprecated` is for the adapter's own package, its first one; where several adapters pin the same
+    package it holds if all of those whose own it is accept it.
+    """
+    found: dict[tuple[Literal["npm", "pypi"], str, str], list[Adapter]] = {}
+    for adapter in adapters:
+        for package in adapter.packages:
+            found.setdefault((package.registry, package.name, package.version), []).append(adapter)
+    rows = []
+    for (registry, name, version), users in found.items():
+        owners = [user for user in users if user.packages[0].name == name]
+        reasons = [owner.accept_deprecated for owner in owners]
+        accepted = reasons[0] if reasons and all(reason is not None for reason in reasons) else None
+        rows.append(Pinned(registry, name, version, tuple(user.id for user in users), accepted))
+    return sorted(rows, key=lambda row: (row.registry, row.name, row.version))
+
+
+def image_pins(name: str, folder: Path) -> list[Pinned]:
+    """What an image's own folder names: the dependencies of its package.json, every line of its requirements."""
+    manifest = folder / "package.json"
+    direct = json.loads(manifest.read_text("utf-8")).get("dependencies", {}) if manifest.exists() else {}
+    return [
+        Pinned(one.registry, one.name, one.version, (f"image {name}",))
+        for one in packages(folder)
+        if one.registry == "pypi" or one.name in direct
+    ]
+
+
+def merged(pinned: Iterable[Pinned]) -> list[Pinned]:
+    """Each package once, sorted, with everybody who pins it; what one accepts is accepted."""
+    found: dict[tuple[str, str, str], Pinned] = {}
+    for one in sorted(pinned):
+        place = (one.registry, one.name, one.version)
+        same = found.get(place)
+        found[place] = replace(same, by=same.by + one.by, accepted=same.accepted or one.accepted) if same else one
+    return list(found.values())
+
+
+def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
+    """Ask the registries about every pin, in one go."""
+    answers = registries.ask(
+        [MARKED, *(f"{one.name}@{one.version}" for one in pinned if one.registry == "npm")],
+        [one.name for one in pinned if one.registry == "pypi"],
+    )
+    marked = _npm_said(answers["npm"].get(MARKED, {})).get("deprecated")
+    return [
+        _npm(one, answers["npm"].get(f"{one.name}@{one.version}", {}), has_notices=bool(marked))
+        if one.registry == "npm"
+        else _pypi(one, answers["pypi"].get(one.name, {}))
+        for one in pinned
+    ]
+
+
+def _npm(pinned: Pinned, answer: Mapping[str, Any], *, has_notices: bool) -> Checked:
+    if answer.get("absent"):
+        return Checked(pinned, yanked=True)
+    if "ok" not in answer:
+        return Checked(pinned, problem=str(answer.get("error") or "no answer"))
+    said = _npm_said(answer)
+    notice = said.get("deprecated")
+    tags = _object(said.get("dist-tags"))
+    versions = [str(one) for one in _list(said.get("versions"))]
+    times = {str(name): str(at) for name, at in _object(said.get("time")).items()}
+    text = str(notice) if notice else "" if has_notices else None
+    return _judged(pinned, text, str(tags["latest"]) if "latest" in tags else None, versions, times, yanked=False)
+
+
+def _npm_said(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """npm answers with a list where a name fits several versions: the last is the newest."""
+    said = answer.get("ok")
+    if isinstance(said, list):
+        said = said[-1] if said else None
+    return _object(said)
+
+
+def _pypi(pinned: Pinned, answer: Mapping[str, Any]) -> Checked:
+    if answer.get("absent"):
+        return Checked(pinned, yanked=True)
+    if "ok" not in answer:
+        return Checked(pinned, problem=str(answer.get("error") or "no answer"))
+    page = _object(answer["ok"])
+    files = [_object(one) for one in _list(page.get("files"))]
+    mine = [file for file in files if _version_of(str(file.get("filename"))) == pinned.version]
+    living = {version for file in files if not file.get("yanked") and (version := _version_of(str(file["filename"])))}
+    times: dict[str, str] = {}
+    for file in files:
+        version = _version_of(str(file.get("filename")))
+        if version and file.get("upload-time"):
+            times.setdefault(version, str(file["upload-time"]))
+    newest = next(reversed(releases(living)), None)
+    yanked = all(bool(file.get("yanked")) for file in mine)
+    return _judged(pinned, _status(page), newest, sorted(living | {pinned.version}), times, yanked=yanked)
+
+
+def _status(page: Mapping[str, Any]) -> str | None:
+    """The notice of a project's status (PEP 792); None where the index is too old to have one."""
+    status = page.get("project-status")
+    if isinstance(status, dict) and status.get("status") in ("archived", "deprecated", "quarantined"):
+        return " ".join(f"{status['status']}: {status.get('reason') or 'no reason given'}".split())
+    numbers = str(_object(page.get("meta")).get("api-version", "0")).split(".")
+    api = tuple(int(part) if part.isdigit() else 0 for part in numbers)
+    return "" if isinstance(status, dict) or api >= STATUS_API else None
+
+
+def _version_of(filename: str) -> str | None:
+    """The version in a wheel's or source archive's name."""
+    if filename.endswith(".whl"):
+        return filename.split("-")[1] if filename.count("-") >= 4 else None
+    stem = re.sub(r"\.(tar\.gz|zip|tar\.bz2)$", "", filename)
+    return stem.rpartition("-")[2] if stem != filename and "-" in stem else None
+
+
+def _judged(
+    pinned: Pinned,
+    notice: str | None,
+    newest: str | None,
+    versions: Sequence[str],
+    times: Mapping[str, str],
+    *,
+    yanked: bool,
+) -> Checked:
+    found = _RENAMED.search(notice) if notice else None
+    later = between(versions, pinned.version, newest) if newest is not None else []
+    days = _days(times.get(pinned.version), times.get(newest or ""))
+    return Checked(
+        pinned,
+        deprecated=notice,
+        renamed=found[1] if found and found[1] != pinned.name else None,
+        newest=newest,
+        # A list without the pinned version itself cannot be counted from.
+        behind=len(later) - 1 if pinned.version in later else None,
+        behind_days=days,
+        yanked=yanked,
+    )
+
+
+def _days(first: str | None, last: str | None) -> int | None:
+    """Whole days; None where a time is missing, or the newest is said to be older."""
+    if first is None or last is None:
+        return None
+    try:
+        days = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).days
+    except (TypeError, ValueError):
+        return None
+    return days if days >= 0 else None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

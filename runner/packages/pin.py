@@ -1,0 +1,217 @@
+"""A new version of an adapter, made from the nearest one that is there: configuration, lock, image, verified.
+
+The configuration is the old file with the versions changed line by line, so that its comments stay; a comment that
+speaks of an old version goes. The lock is npm's or pip's own, written in the build stage's image.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from runner.config.adapter import Adapter
+from runner.config.base import on_disk
+from runner.config.catalog import Catalog
+from runner.config.loader import Loaded, load
+from runner.config.nearest import suggest
+from runner.errors import AcpbenchError, BuildError, UsageError
+from runner.packages.clients import Clients, Ran
+from runner.packages.versions import inside, nearest
+from runner.sandbox.images import ImageInfo, Images
+from runner.sandbox.pins import packages
+from runner.sandbox.throwaway import output
+
+_NPM_LOCK = (
+    "npm install --package-lock-only --ignore-scripts --omit=dev --no-audit --no-fund"
+    " --omit-lockfile-registry-resolved --loglevel=error"
+)
+#: Resolved for the Python of our images, wheels alone; the report holds every hash.
+_PIP_REPORT = (
+    "python3 -m venv /tmp/venv && /tmp/venv/bin/pip install --quiet --dry-run --ignore-installed --only-binary :all:"
+    " --report report.json {requirement} >&2"
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A new version. `changed`: package -> (old, new version) of all that the locks differ in, None: not there."""
+
+    adapter: Adapter
+    config: Path
+    image: ImageInfo
+    base: str
+    changed: Mapping[str, tuple[str | None, str | None]]
+
+
+def pin(
+    name: str, catalog: Catalog, client: docker.DockerClient, clients: Clients, progress: Callable[[str], None]
+) -> Made:
+    """Make adapter `name` (`<adapter>@<version>`) in the catalog's root, build and verify it.
+
+    Whatever fails, nothing of it is left. Raises UsageError (it is there already, nothing to make it from), BuildError.
+    """
+    wanted, loaded = _parted(name), _nearest(name, catalog)
+    old, root = loaded.value, catalog.root
+    image = on_disk(name)
+    config = root / "configs" / "adapters" / f"{on_disk(name)}.yaml"
+    folder = root / "images" / image
+    for path in (config, folder):
+        if path.exists():
+            raise UsageError(f"{path}: is there already")
+    progress(f"from {old.id}: {old.packages[0].name} {wanted}")
+    try:
+        _make_image(root / "images" / old.image, folder, old, wanted, clients)
+        images = Images(client, root)
+        reference = images.ensure(image, progress)
+        versions = _versions(folder)
+        said = {program.name: output(client, reference.id, program.command)[1] for program in old.programs}
+        config.write_text(_rewritten(loaded, name, wanted, image, versions, said), encoding="utf-8")
+        adapter = load(config, Adapter).value
+        images.verify([image], [adapter])
+    except (AcpbenchError, OSError):
+        config.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    info = next(info for info in images.list() if info.name == image)
+    return Made(adapter, config, info, old.id, _changed(_versions(root / "images" / old.image), versions))
+
+
+def _parted(name: str) -> str:
+    version = name.partition("@")[2]
+    if not version or inside(version) != version:
+        raise UsageError(f"'{name}' must be written <adapter>@<version>, for example claude@1.2.3")
+    return version
+
+
+def _nearest(name: str, catalog: Catalog) -> Loaded[Adapter]:
+    """The adapter of the same name whose version is nearest: the newest that is not newer, else the oldest."""
+    base, _, version = name.partition("@")
+    family = {loaded.value.id.partition("@")[2]: loaded for loaded in catalog.adapters() if _base(loaded) == base}
+    if not family:
+        names = sorted({_base(loaded) for loaded in catalog.adapters()})
+        raise UsageError(f"no version of '{base}' to make another from{suggest(base, names)}")
+    if version in family:
+        raise UsageError(f"{family[version].path}: {name} is there already")
+    return family[nearest(version, family) or next(iter(family))]
+
+
+def _base(loaded: Loaded[Adapter]) -> str:
+    return loaded.value.id.partition("@")[0]
+
+
+def _make_image(source: Path, folder: Path, old: Adapter, version: str, clients: Clients) -> None:
+    """The image's folder with a new lock."""
+    own, before = old.packages[0], old.packages[0].version
+    shutil.copytree(source, folder)
+    spec = folder / "image.yaml"
+    spec.write_text(_swapped(spec.read_text("utf-8"), before, version), encoding="utf-8")
+    if own.registry == "pypi":
+        (folder / "requirements.txt").write_text(_requirements(own.name, version, clients), encoding="utf-8")
+        return
+    manifest = json.loads((folder / "package.json").read_text("utf-8"))
+    if own.name not in manifest["dependencies"]:
+        raise UsageError(f"{folder / 'package.json'}: {own.name}, the adapter's first package, is not named in it")
+    manifest["name"] = f"acpbench-{folder.name}"
+    manifest["dependencies"][own.name] = version
+    text = (json.dumps(manifest, indent=2) + "\n").encode()
+    ran = clients.run(_NPM_LOCK, {"package.json": text}, ["package-lock.json"])
+    _must(ran, f"{own.name}@{version}", "package-lock.json")
+    (folder / "package.json").write_bytes(text)
+    (folder / "package-lock.json").write_bytes(ran.files["package-lock.json"])
+
+
+def _requirements(name: str, version: str, clients: Clients) -> str:
+    ran = clients.run(_PIP_REPORT.format(requirement=f"{name}=={version}"), {}, ["report.json"])
+    _must(ran, f"{name}=={version}", "report.json")
+    lines = []
+    for entry in json.loads(ran.files["report.json"])["install"]:
+        digest = entry["download_info"]["archive_info"]["hashes"]["sha256"]
+        lines.append(
+            f"{entry['metadata']['name'].lower()}=={entry['metadata']['version']} \\\n    --hash=sha256:{digest}\n"
+        )
+    return "".join(sorted(lines))
+
+
+def _must(ran: Ran, what: str, file: str) -> None:
+    if ran.code != 0 or file not in ran.files:
+        raise BuildError(f"{what}: no lock could be made: {ran.words}")
+
+
+def _versions(folder: Path) -> dict[str, str]:
+    """Package -> version of what a folder's locks install; of several versions in npm's tree, the outermost one."""
+    found = {one.name: one.version for one in packages(folder)}
+    lock = folder / "package-lock.json"
+    if lock.exists():
+        entries: dict[str, dict[str, Any]] = json.loads(lock.read_text("utf-8"))["packages"]
+        for name in found:
+            place = entries.get(f"node_modules/{name}")
+            found[name] = place["version"] if place else found[name]
+    return found
+
+
+def _rewritten(
+    loaded: Loaded[Adapter],
+    name: str,
+    wanted: str,
+    image: str,
+    versions: Mapping[str, str],
+    said: Mapping[str, str],
+) -> str:
+    """The old file's text with the new versions."""
+    old = loaded.value
+    lines = loaded.source.raw.decode("utf-8").splitlines()
+    swaps = [(old.packages[0].version, wanted)]
+
+    def change(place: tuple[str | int, ...], before: str, after: str) -> None:
+        index = loaded.source.line(place) - 1
+        lines[index] = _swapped(lines[index], before, after)
+
+    for index, package in enumerate(old.packages):
+        after = wanted if index == 0 else versions.get(package.name, package.version)
+        change(("packages", index, "version"), package.version, after)
+        at = loaded.source.line(("packages", index, "version")) - 1
+        # YAML would read 3.10 as a number.
+        lines[at] = re.sub(r"(version: )(\d+(?:\.\d+)?)(?=\s|,|\}|$)", r'\1"\2"', lines[at])
+        swaps.append((package.version, after))
+    for index, program in enumerate(old.programs):
+        pinned, printed = inside(program.expect), inside(said[program.name])
+        if pinned is None or printed is None:
+            raise BuildError(f"{program.name} of {name} printed no version: {said[program.name].strip()[:200]!r}")
+        change(("programs", index, "expect"), pinned, printed)
+        swaps.append((pinned, printed))
+    lines[loaded.source.line(("id",)) - 1] = f"id: {name}"
+    lines[loaded.source.line(("image",)) - 1] = f"image: {image}"
+    for before, after in dict.fromkeys(swaps):
+        change(("title",), before, after)
+    gone = {before for before, after in swaps if before != after}
+    kept = _without_comments_on(gone, lines)
+    first = next(index for index, line in enumerate(kept) if line and not line.startswith("#"))
+    return "\n".join([f"# Made from {old.id} by `acpbench adapters pin`.", *kept[first:]]) + "\n"
+
+
+def _without_comments_on(words: set[str], lines: list[str]) -> list[str]:
+    """The lines without the comments, each a run of whole comment lines, that hold one of `words`."""
+    kept: list[str] = []
+    for is_comment, run in groupby(lines, lambda line: line.lstrip().startswith("#")):
+        block = list(run)
+        if not (is_comment and any(word in line for line in block for word in words)):
+            kept += block
+    return kept
+
+
+def _swapped(text: str, before: str, after: str) -> str:
+    """`before`, where it stands as a version of its own, becomes `after`."""
+    return re.sub(rf"(?<![\w.]){re.escape(before)}(?![\w]|\.\d)", after, text)
+
+
+def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    names = sorted(old.keys() | new.keys())
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}

@@ -1,0 +1,68 @@
+"""A baseline: a sweep's report, frozen with its date, pins and machine, to be checked in.
+
+Its exact metrics can be held against a later sweep (its times cannot: they are of another minute, if not of another
+machine). One that is too old is refused, so that nobody compares with a past that no longer matters.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.errors import UsageError
+from runner.report.model import Part, Report
+
+SCHEMA_VERSION = 1
+#: Parts of a lock that say where a sweep ran.
+_MACHINE = ("engine", "kernel")
+
+
+class Baseline(Part):
+    """One file under results/baselines. The pins are the report's own lock."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    #: When the sweep began, UTC, ISO 8601.
+    date: str
+    machine: dict[str, Any]
+    report: Report
+
+
+def freeze(name: str, report: Report, date: datetime) -> Baseline:
+    """Raises UsageError where a cell did not end as expected: nothing is measured against a failure."""
+    if not report.as_expected:
+        raise UsageError(f"{report.sweep}: not every cell ended as expected; a baseline is made of a whole sweep")
+    machine = {part: report.lock.get(part) for part in _MACHINE}
+    return Baseline(name=name, date=date.astimezone(UTC).isoformat(timespec="seconds"), machine=machine, report=report)
+
+
+def render(baseline: Baseline) -> str:
+    """One JSON object; ends with a line feed."""
+    return json.dumps(baseline.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load(path: Path) -> Baseline:
+    """Raises UsageError, naming the file, for what is not a baseline."""
+    try:
+        return Baseline.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such baseline; `acpbench baseline DIR NAME` makes one") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UsageError(f"{path}: not a baseline: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def demand_fresh(baseline: Baseline, days: int, now: datetime) -> None:
+    """Raises UsageError for a baseline older than `days`."""
+    age = now - datetime.fromisoformat(baseline.date)
+    if age > timedelta(days=days):
+        raise UsageError(
+            f"baseline {baseline.name}: {age.days} days old, the gate takes {days} at most; make a new one with "
+            "`acpbench baseline`"
+        )

@@ -1,0 +1,28 @@
+"""One sweep in any of the forms that `acpbench report` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runner.records.store import SweepDir
+from runner.report import github, html, junit, markdown, table, to_csv, to_json
+from runner.report.build import of_directory
+from runner.report.model import Report
+
+#: Forms that the report alone is enough for.
+_OF_REPORT: dict[str, Callable[[Report], str]] = {
+    "table": table.render,
+    "markdown": markdown.render,
+    "json": to_json.render,
+    "html": html.render,
+    "annotations": github.of_report,
+}
+
+
+def render(sweep: SweepDir, form: str) -> str:
+    """The text. Raises UsageError for records that cannot be read."""
+    if form == "junit":
+        return junit.render(sweep.path.name, junit.cells(sweep.cells, sweep.latest()))
+    if form == "csv":
+        return to_csv.of_sweep(sweep.path.name, sweep.cells, sweep.latest())
+    return _OF_REPORT[form](of_directory(sweep))

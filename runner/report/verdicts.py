@@ -1,0 +1,138 @@
+"""Verdicts for a reader: the same table and sentences for the terminal and for Markdown. No judgement is made here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tabulate import tabulate
+
+from runner.compare import Compared, Verdict
+from runner.report.sheets import NONE
+from runner.report.text import escaped, printable, wrapped
+
+WIDTH = 120
+HEADERS = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
+_ALIGN = ["left", "left", *["right"] * (len(HEADERS) - 2)]
+#: Longest text of a value in a table.
+_LONG = 24
+
+
+def render(found: Compared, width: int = WIDTH) -> str:
+    """Plain text for a terminal: one table a pair of arms, then the notes; ends with a line feed."""
+    parts = [printable(headline(found))]
+    for base, new, rows in tables(found):
+        table = tabulate(rows, headers=HEADERS, tablefmt="simple", disable_numparse=True, colalign=_ALIGN)
+        parts.append(f"base {base}\nnew  {new}\n\n{printable(table)}")
+    parts.append("\n".join(wrapped(note, width) for note in notes(found)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def markdown(found: Compared) -> str:
+    """The same for a job's page; ends with a line feed."""
+    parts = [f"## {escaped(headline(found))}"]
+    for base, new, plain in tables(found):
+        rows = [[escaped(text) for text in row] for row in plain]
+        parts.append(f"**base** {escaped(base)}<br>**new** {escaped(new)}")
+        parts.append(tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True, colalign=_ALIGN))
+    parts.append("\n".join(f"- {escaped(note)}" for note in notes(found)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def headline(found: Compared) -> str:
+    """The whole in one line: what failed, or that nothing did."""
+    over = found.sweeps[0] if found.sweeps[0] == found.sweeps[1] else f"{found.sweeps[0]} -> {found.sweeps[1]}"
+    failing = [verdict for verdict in found.verdicts if verdict.fails]
+    if found.exit == 64:
+        said = "not comparable"
+    elif failing:
+        words = dict.fromkeys(verdict.verdict for verdict in failing)
+        said = "; ".join(
+            f"{word}: {', '.join(dict.fromkeys(v.metric for v in failing if v.verdict == word))}" for word in words
+        )
+    elif found.exit == 1:
+        said = "cells missing or not as expected"
+    elif any(verdict.gated and verdict.verdict == "insufficient" for verdict in found.verdicts):
+        said = "too few runs to tell"
+    else:
+        said = "nothing gated moved"
+    return f"{over}: {said}"
+
+
+def notes(found: Compared) -> list[str]:
+    """The sentences under the tables, each once."""
+    said = [f"{warning.id}: {warning.message}." for warning in found.warnings]
+    equal = [verdict for verdict in found.verdicts if verdict.verdict == "same-exact"]
+    exact = [verdict for verdict in found.verdicts if verdict.kind == "exact" and verdict.verdict != "unlike"]
+    if exact:
+        count = len({(verdict.base_arm, verdict.arm) for verdict in found.verdicts})
+        over = f" over {count} pairs of arms" if count > 1 else ""
+        said.insert(0, f"{len(equal)} of {len(exact)} exact metrics{over} are the same, by value; they are not listed.")
+    tested = [verdict for verdict in found.verdicts if verdict.p_adjusted is not None]
+    if tested:
+        gate = found.gate
+        said.append(
+            f"* is gated (gate {gate.id}): p after Holm over {found.family} gated metrics, alpha {gate.alpha:g}; "
+            "the others are adjusted among themselves and inform. Ratio and shift (new to base) are Hodges-Lehmann "
+            "estimates."
+        )
+        confidences = {verdict.confidence for verdict in tested if verdict.confidence is not None}
+        said += [f"An interval of a ratio is exact, at {100 * one:.3g} %." for one in sorted(confidences)]
+    return list(dict.fromkeys(said))
+
+
+def to_json(found: Compared) -> str:
+    """One JSON object, two spaces of indent; ends with a line feed."""
+    return json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def value_text(value: Any, digits: int = 0) -> str:
+    """A value of a verdict: `820`, `9/10/9` where runs vary, `-` where there is none."""
+    if value is None:
+        return NONE
+    if isinstance(value, list):
+        text = "/".join(dict.fromkeys(value_text(one) for one in value))
+        return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def tables(found: Compared) -> list[tuple[str, str, list[list[str]]]]:
+    """(base arm, new arm, rows under HEADERS) of every pair of which there is something to say."""
+    pairs = dict.fromkeys((verdict.base_arm, verdict.arm) for verdict in found.verdicts)
+    shown = ((base, new, _rows(found, base, new)) for base, new in pairs)
+    return [(base, new, rows) for base, new, rows in shown if rows]
+
+
+def _rows(found: Compared, base: str, new: str) -> list[list[str]]:
+    """What is worth a line: all that was tested, and what is not the same; times that were never compared are not."""
+    return [
+        _row(verdict)
+        for verdict in found.verdicts
+        if (verdict.base_arm, verdict.arm) == (base, new) and verdict.verdict not in ("same-exact", "unlike")
+    ]
+
+
+def _row(verdict: Verdict) -> list[str]:
+    digits = _digits(verdict)
+    ratio = NONE
+    if verdict.ratio is not None and verdict.interval is not None:
+        ratio = f"{verdict.ratio:.3f} [{verdict.interval[0]:.3f}-{verdict.interval[1]:.3f}]"
+    return [
+        f"{verdict.metric}{'*' if verdict.gated else ''}",
+        " ".join([verdict.verdict, *(f"({flag})" for flag in verdict.flags)]),
+        value_text(verdict.base, digits),
+        value_text(verdict.new, digits),
+        ratio,
+        NONE if verdict.shift is None else f"{verdict.shift:+,.{digits}f}",
+        NONE if verdict.p_adjusted is None else f"{verdict.p_adjusted:.2g}",
+        f"{verdict.n[0]}/{verdict.n[1]}",
+    ]
+
+
+def _digits(verdict: Verdict) -> int:
+    """Digits after the point that tell 1 % of the base from nothing."""
+    if verdict.kind == "exact" or not isinstance(verdict.base, float):
+        return 0
+    return 0 if abs(verdict.base) >= 50 else 1 if abs(verdict.base) >= 5 else 2

@@ -1,0 +1,84 @@
+"""A model's API that does as it is told, on a Unix socket of the host."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+
+def answer(text: str = "done", **usage: int) -> bytes:
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "usage": usage or {"input_tokens": 100, "output_tokens": 10},
+    }
+    return json.dumps(body).encode()
+
+
+@dataclass
+class Reply:
+    """`cut`: the connection ends in the middle of the body."""
+
+    body: bytes = field(default_factory=answer)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+
+
+class Api(socketserver.ThreadingUnixStreamServer):
+    """A model's API on a socket of the host: answers as `replies` say, the last one for ever."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, path: Path) -> None:
+        self.replies = [Reply()]
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        super().__init__(str(path), _Handler)
+        path.chmod(0o777)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Api
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
+        self.send_response(reply.status)
+        for name, value in {"content-type": "application/json", "organization": "acme", **reply.headers}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(reply.body) + 10 * reply.cut))
+        self.end_headers()
+        self.wfile.write(reply.body)
+        self.close_connection = reply.cut
+
+    def log_message(self, *_: object) -> None:
+        """Tests print nothing."""
+
+    def address_string(self) -> str:
+        return "unix"
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[Api]:
+    """An API on `folder`/api.sock as long as the block lasts; the folder is made."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    with Api(folder / "api.sock") as api:
+        thread = threading.Thread(target=api.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield api
+        finally:
+            api.shutdown()
+            thread.join()

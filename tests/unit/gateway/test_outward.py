@@ -1,0 +1,103 @@
+"""Keys are found where the configuration says, and go into one private file and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from runner.config.catalog import Catalog, LoadedSweep, load_sweep
+from runner.errors import UsageError
+from runner.gateway.outward import Outward, WayOut
+from tests.unit.config.test_upstream import UPSTREAM
+from tests.unit.conftest import write
+
+KEY = "sk-test-0123456789abcdef"
+
+
+def loaded(root: Path, text: str = UPSTREAM) -> LoadedSweep:
+    write(root / "configs/models/big.yaml", text)
+    sweep = root / "configs/sweeps/small.yaml"
+    write(sweep, sweep.read_text().replace("scripted/fix", "live/big"))
+    return load_sweep(sweep, Catalog(root))
+
+
+def test_a_sweep_without_live_models_has_no_way_out(root: Path) -> None:
+    sweep = load_sweep(root / "configs/sweeps/small.yaml", Catalog(root))
+    assert Outward.of(sweep, ["scripted/fix"], {}) is None
+    assert Outward.of(loaded(root), ["scripted/fix"], {}) is None  # none of those that are run
+
+
+def test_a_key_of_the_environment(root: Path) -> None:
+    found = Outward.of(loaded(root), ["live/big"], {"BIG_KEY": f" {KEY}\n"})
+    assert found is not None
+    assert found.keys == {"big": KEY}
+    assert KEY not in repr(found)
+    assert KEY not in repr(WayOut(found, "volume", "network"))
+    assert found.needs_network
+    assert found.folders == {}
+
+
+def test_a_key_of_a_file(root: Path) -> None:
+    write(root / "the/key", f"{KEY}\n")
+    text = UPSTREAM.replace("{env: BIG_KEY}", "{file: the/key}")
+    found = Outward.of(loaded(root, text), ["live/big"], {})
+    assert found is not None
+    assert found.keys == {"big": KEY}
+
+
+@pytest.mark.parametrize(
+    ("key", "environ", "words"),
+    [
+        ("{env: BIG_KEY}", {}, "the environment variable BIG_KEY is empty or not set"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "  "}, "the environment variable BIG_KEY is empty or not set"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "two words"}, "does not hold a key alone"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "a\nb"}, "does not hold a key alone"),
+        ("{file: nowhere}", {}, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_key_that_is_not_there_is_told_without_it(root: Path, key: str, environ: dict[str, str], words: str) -> None:
+    sweep = loaded(root, UPSTREAM.replace("{env: BIG_KEY}", key))
+    with pytest.raises(UsageError) as caught:
+        Outward.of(sweep, ["live/big"], environ)
+    assert str(caught.value).startswith("the key of model 'big': ")
+    assert words in str(caught.value)
+    assert "two words" not in str(caught.value)
+
+
+def test_the_private_file_is_its_users_alone(root: Path) -> None:
+    found = Outward.of(loaded(root), ["live/big"], {"BIG_KEY": KEY})
+    assert found is not None
+    with tarfile.open(fileobj=io.BytesIO(WayOut(found, "volume", "network").tar())) as tar:
+        (member,) = tar
+        assert (member.name, member.mode, member.uid, member.gid) == ("policy.json", 0o600, 1000, 1000)
+        file = tar.extractfile(member)
+        assert file is not None
+        policy = json.loads(file.read())
+    assert policy == {
+        "upstreams": {
+            "big": {
+                "base_url": "https://api.example.com/base",
+                "socket": None,
+                "allow": ["api.example.com:443"],
+                "key": KEY,
+                "auth": None,
+                "budget": {"requests": 10, "tokens": None, "money": None},
+                "prices": {},
+            }
+        }
+    }
+
+
+def test_a_socket_needs_its_folder_and_no_network(root: Path) -> None:
+    text = UPSTREAM.replace("https://api.example.com/base", "unix:/run/llm/api.sock")
+    text = text.replace("api.example.com:443", "unix:/run/llm/api.sock").replace("key: {env: BIG_KEY}\n", "")
+    found = Outward.of(loaded(root, text), ["live/big"], {})
+    assert found is not None
+    assert not found.needs_network
+    assert found.folders == {"/run/llm": "/upstream/0"}
+    assert json.loads(found.policy())["upstreams"]["big"]["socket"] == "/upstream/0/api.sock"
+    assert json.loads(found.policy())["upstreams"]["big"]["key"] is None

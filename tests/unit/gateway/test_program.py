@@ -1,0 +1,83 @@
+"""What the gateway is told, by the kind of a model's name, and what its ledger says went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.config.catalog import Catalog, load_sweep
+from runner.gateway.cassette import dump, tape_of
+from runner.gateway.program import model_failures, model_problems, program_for
+from runner.plan import plan
+from tests.unit.config.test_cassette import CASSETTE
+from tests.unit.config.test_upstream import UPSTREAM
+from tests.unit.conftest import write
+from tests.unit.gateway.test_cassette import captured, played
+from tests.unit.gateway.test_journal import PROGRAM, entry
+
+TAPE = tape_of([captured(0), captured(1)])
+
+
+@pytest.fixture
+def ready(root: Path) -> Path:
+    """`root` with one of each kind of model."""
+    write(root / "configs/models/big.yaml", UPSTREAM)
+    write(root / "configs/cassettes/tape/cassette.yaml", CASSETTE)
+    for name in ("one", "two"):
+        (root / "configs/cassettes/tape" / f"{name}.jsonl").write_bytes(dump(TAPE))
+    return root
+
+
+def program(root: Path, model: str, knobs: str = "") -> dict[str, Any]:
+    sweep = root / "configs/sweeps/small.yaml"
+    text = sweep.read_text().replace("scripted/fix", model).replace("[acp, nocaps, cli]", "[acp]")
+    write(sweep, text + knobs)
+    loaded = load_sweep(sweep, Catalog(root))
+    return program_for(loaded, plan(loaded)[0], "/workspace/semver")
+
+
+def test_a_script_is_compiled(ready: Path) -> None:
+    assert [step["index"] for step in program(ready, "scripted/fix")["steps"]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["live", "capture"])
+def test_a_live_model_is_named_and_nothing_of_it_is_told(ready: Path, mode: str) -> None:
+    assert program(ready, f"{mode}/big") == {
+        "mode": mode,
+        "dialect": "anthropic",
+        "side_requests": [],
+        "upstream": "big",
+        "normalisers": ["dates", {"name": "build", "in": "tool_results", "pattern": "build \\d+", "becomes": "build"}],
+    }
+
+
+def test_a_cassette_brings_its_tape(ready: Path) -> None:
+    assert program(ready, "replay/tape", "knobs: {replay_timing: recorded}\n") == {
+        "mode": "replay",
+        "dialect": "anthropic",
+        "side_requests": [],
+        "version": 1,
+        "normalisers": ["dates"],
+        "tape": TAPE,
+        "timing": "recorded",
+    }
+
+
+def test_each_kind_of_model_is_judged_its_own_way() -> None:
+    one = [entry(step=0)]
+    assert "2 of 3 steps" in model_problems(one, PROGRAM)[0]
+    assert "1 of 2 recorded requests" in model_problems([played(0, 0)], {"mode": "replay", "tape": TAPE})[0]
+    assert model_problems(one, {"mode": "live"}) == []
+
+
+def test_an_upstream_out_of_reach_is_infra_once_and_a_refused_path_is_not() -> None:
+    lost = entry(kind="refused", step=None, status=400, reason="upstream big: connect ECONNREFUSED")
+    path = entry(kind="refused", step=None, status=404, reason="not a path of this model: GET /x")
+    assert [str(one) for one in model_failures([path, lost, lost])] == [
+        "model gateway: upstream big: connect ECONNREFUSED"
+    ]
+    assert model_failures([path]) == []
+    (spent,) = model_failures([entry(kind="refused", step=None, status=400, reason="budget of big: requests: 2 of 2")])
+    assert spent.outcome == "aborted"

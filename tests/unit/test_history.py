@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from runner.errors import InfraError, UsageError
+from runner.history import COLUMNS, append, machine_of, plot, query, sparkline, steps
+from runner.plan import Cell
+from runner.records.schema import Record
+from runner.records.store import SweepDir
+from tests.unit.report.builders import cell, run
+
+NIGHT = datetime(2026, 11, 1, 2, 17, tzinfo=UTC)
+LOCK = {"sweep": "nightly", "kernel": "6.1", "engine": {"arch": "x86_64", "cpus": 2, "name": "docker", "version": "20"}}
+
+
+def sweep(folder: Path, night: int, values: list[float], lock: dict[str, Any] | None = None, **fields: Any) -> SweepDir:
+    """A sweep of one arm, a run a value, `night` days after the first one, after a warm-up."""
+    cells: list[Cell] = [cell("acp", 1, warmup=True), *(cell("acp", n) for n in range(1, len(values) + 1))]
+    with SweepDir.create(folder / f"night-{night:03}", b"id: nightly\n", lock or LOCK, cells) as made:
+        for planned, value in zip(cells, [9999.0, *values], strict=True):
+            started = NIGHT + timedelta(days=night, seconds=planned.replicate)
+            figures: dict[str, Any] = {
+                "started_at": started.isoformat(timespec="milliseconds"),
+                "exact": {"tool_calls": 9, "stop_reason": "end_turn", "default_mode": None},
+                "sampled": {"to_result_ms": value, "handshake_ms": None},
+            }
+            record: Record = run(planned, **(figures | fields))
+            made.attempt(planned).commit(record)
+    return SweepDir.read(made.path)
+
+
+def test_one_row_a_run_and_metric(tmp_path: Path) -> None:
+    file = append(tmp_path / "history", sweep(tmp_path, 0, [100.0, 110.0]))
+    assert file is not None
+    table = pyarrow.parquet.read_table(file)
+    assert table.column_names == list(COLUMNS)
+    rows = {(row["metric"], row["replicate"]): row for row in table.to_pylist()}
+    assert len(rows) == table.num_rows == 2 * 5
+    one = rows["to_result_ms", 2]
+    assert (one["value"], one["text"], one["kind"], one["outcome"]) == (110.0, None, "sampled", "passed")
+    assert one["started_at"] == NIGHT + timedelta(seconds=2)
+    assert one["machine"] == "x86_64, 2 cpus, 6.1, docker, 20"
+    assert (rows["stop_reason", 1]["value"], rows["stop_reason", 1]["text"]) == (None, "end_turn")
+    assert (rows["handshake_ms", 1]["value"], rows["default_mode", 1]["text"]) == (None, None)
+    assert (rows["tool_calls", 1]["value"], rows["tool_calls", 1]["kind"]) == (9.0, "exact")
+
+
+def test_appending_twice_changes_nothing(tmp_path: Path) -> None:
+    one = sweep(tmp_path, 0, [100.0])
+    file = append(tmp_path / "history", one)
+    assert file is not None
+    before = file.read_bytes()
+    assert append(tmp_path / "history", one) is None
+    assert file.read_bytes() == before
+    assert list((tmp_path / "history").iterdir()) == [file]
+
+
+def test_runs_that_measured_nothing_are_left_out(tmp_path: Path) -> None:
+    file = append(tmp_path / "history", sweep(tmp_path, 0, [100.0], outcome="infra"))
+    assert file is not None
+    assert pyarrow.parquet.read_table(file).num_rows == 0
+
+
+def test_a_history_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("a file")
+    with pytest.raises(InfraError, match="cannot be written"):
+        append(tmp_path / "history", sweep(tmp_path, 0, [100.0]))
+
+
+def test_nights_are_the_unit(tmp_path: Path) -> None:
+    for night, values in ((1, [200.0, 210.0, 190.0]), (0, [100.0, 110.0, 90.0])):
+        append(tmp_path / "history", sweep(tmp_path, night, values))
+    (one,) = query(tmp_path / "history", "to_result_ms")
+    assert one.medians == [100.0, 200.0]
+    first = one.nights[0].found
+    assert (first.n, first.min, first.max, one.nights[0].directory) == (3, 90.0, 110.0, "night-000")
+    assert query(tmp_path / "history", "to_result_ms", adapter="an-adapter@*")[0].medians == one.medians
+    with pytest.raises(UsageError, match="no runs of that arm or adapter"):
+        query(tmp_path / "history", "to_result_ms", adapter="other@*")
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no history yet"):
+        query(tmp_path / "history", "to_result_ms")
+    append(tmp_path / "history", sweep(tmp_path, 0, [100.0]))
+    with pytest.raises(UsageError, match="no runs with a number 'to_result'; did you mean 'to_result_ms'"):
+        query(tmp_path / "history", "to_result")
+    (tmp_path / "history" / "bad.parquet").write_bytes(b"no parquet")
+    with pytest.raises(UsageError, match="cannot be read"):
+        query(tmp_path / "history", "to_result_ms")
+
+
+def test_a_step_and_where_it_is() -> None:
+    random = Random(1)
+    level = [random.gauss(100, 2) for _ in range(15)] + [random.gauss(120, 2) for _ in range(15)]
+    (step,) = steps(level)
+    assert step.index == 15
+    assert step.ratio == pytest.approx(1.2, abs=0.03)
+    assert step.p < 0.001
+
+
+def test_two_steps() -> None:
+    random = Random(2)
+    level = [random.gauss(mean, 2) for mean in (100, 130, 90) for _ in range(12)]
+    assert [step.index for step in steps(level)] == [12, 24]
+
+
+@pytest.mark.parametrize("medians", [[], [1.0], [100.0] * 40, [100.0, 100, 100, 200, 200, 200]])
+def test_no_step(medians: list[float]) -> None:
+    assert steps(medians) == []
+
+
+def test_noise_is_rarely_a_step() -> None:
+    """At most as often as STEP_ALPHA says, over 200 histories of 30 nights of pure noise (5 % would be 10)."""
+    random = Random(3)
+    found = sum(bool(steps([random.gauss(100, 10) for _ in range(30)])) for _ in range(200))
+    assert found <= 10
+
+
+def test_sparkline() -> None:
+    assert sparkline([0.0, 7.0, 3.5]) == "▁█▅"
+    assert sparkline([5.0, 5.0]) == "▄▄"
+
+
+def test_a_picture(tmp_path: Path) -> None:
+    for night in range(10):
+        append(tmp_path / "history", sweep(tmp_path, night, [100.0 + 50 * (night > 4), 103.0, 97.0 + night]))
+    found = query(tmp_path / "history", "to_result_ms")
+    plot(found, "to_result_ms", tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    plot(found, "to_result_ms", tmp_path / "one.svg")
+    assert "<svg" in (tmp_path / "one.svg").read_text()
+    for wrong in (tmp_path / "one.nothing", tmp_path / "no folder" / "one.png"):
+        with pytest.raises(UsageError, match="cannot be written"):
+            plot(found, "to_result_ms", wrong)
+
+
+def test_a_machine_in_words() -> None:
+    assert machine_of(LOCK) == "x86_64, 2 cpus, 6.1, docker, 20"
+    assert machine_of({"kernel": "6.1"}) == "6.1"

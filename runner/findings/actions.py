@@ -79,6 +79,11 @@ class Action:
         return self.ask is not None or self.result is not None
 
     @property
+    def mediated(self) -> bool:
+        """A read that the agent left to the client, which may refuse it: nobody is asked, yet the client decides."""
+        return self.verb == "read" and self.path in self.run.read_through_client
+
+    @property
     def what(self) -> str:
         """For a reader."""
         return self.command if self.command is not None else self.path or self.served.tool

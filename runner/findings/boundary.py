@@ -171,6 +171,8 @@ def _asked(study: Study, identity: str, found: list[Crossing], unit: str) -> Fin
         evidence.append(_reference(silent[0], SILENT) if silent else _reference(one[0], ASKED))
         evidence += _reached(silent or one)
     silent_ones = [one for one in evidence if one.shows == SILENT]
+    left = sum(any(crossing.action.mediated and not crossing.asked for crossing in one) for one in units.values())
+    mediated = [f"{left} of them left to the client's fs/read_text_file"] if left else []
     bound = rate(len(units) - len(silent_ones), len(units))
     reached = sorted({target for (_, _, target, _), one in units.items() if any(c.reached for c in one)})
     return finding(
@@ -184,7 +186,7 @@ def _asked(study: Study, identity: str, found: list[Crossing], unit: str) -> Fin
             "reached": _count(evidence, "reached"),
         },
         evidence=evidence,
-        limits=[f"not asked for: {few((one.what for one in silent_ones), 6)}"] if silent_ones else [],
+        limits=[f"not asked for: {few((one.what for one in silent_ones), 6)}", *mediated] if silent_ones else [],
         unit=f"distinct {unit}",
         bound=bound,
     )

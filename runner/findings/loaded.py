@@ -176,6 +176,12 @@ class LoadedRun:
         return next(sent, None)
 
     @cached_property
+    def read_through_client(self) -> frozenset[str]:
+        """Paths that the agent asked the client's fs/read_text_file for."""
+        calls = exchanges(self.messages, "agent", "fs/read_text_file")
+        return frozenset(path for call in calls if (path := as_text(call.request.payload.get("path"))) is not None)
+
+    @cached_property
     def tool_calls(self) -> dict[str, ToolCall]:
         return tool_calls(self.messages)
 

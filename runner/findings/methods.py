@@ -109,8 +109,8 @@ def frames_of_a_run(study: Study) -> Finding:
     figures: dict[str, Any] = {**counts, "frames": of.frames, "updates": of.updates, "sweep": _sum(counted.values())}
     per_run = sorted(found.frames for found in counted.values())
     limits = [] if once and asked == answered else ["a request is made more than once, or an ask is not answered"]
-    if late := sum(found.late_updates for found in counted.values()):
-        limits.append(f"{plural(late, 'part')} of a turn came after the turn's response")
+    # Some updates are free to come after the response; how many our quiet window sees is no judgement.
+    late = sum(found.late_updates for found in counted.values())
     made = ", ".join(f"{name} {of.client.get(name, 0)}" for name in _EXPECTED)
     ours = {name: count for name, count in of.client.items() if name not in _EXPECTED and not name.startswith("<")}
     extra = "".join(f", {name} {count}" for name, count in sorted(ours.items()))
@@ -120,7 +120,7 @@ def frames_of_a_run(study: Study) -> Finding:
         "does-not-hold" if not once else "holds-with-limits" if limits else "holds",
         f"{of.frames} frames: {made}{extra}, results {of.agent.get('<result>', 0)}, "
         f"session/update {of.agent.get('session/update', 0)}, request_permission {asked}, answers {answered}; "
-        f"{per_run[0]}-{per_run[-1]} frames over {plural(len(runs), 'run')}",
+        f"{per_run[0]}-{per_run[-1]} frames over {plural(len(runs), 'run')}, {late} updates after the response",
         figures=figures,
         evidence=evidence,
         limits=limits,

@@ -86,6 +86,8 @@ def _row(
 
 def _reads(study: Study, free: list[Action], *, outside: bool) -> Finding:
     found = [a for a in free if a.verb == "read" and a.outside() is outside and not _links(a)]
+    left = len(distinct(action for action in found if action.mediated and not action.surfaced))
+    mediated = [f"{left} of them left to the client's fs/read_text_file"] if left and outside else []
     identity = "reads-outside" if outside else "reads-inside"
     where = "outside" if outside else "inside"
     return _row(
@@ -95,6 +97,7 @@ def _reads(study: Study, free: list[Action], *, outside: bool) -> Finding:
         SURFACED if outside else SILENT,
         f"no run without a standing grant reads {where} its directories",
         f"distinct paths read {where} the session's directories",
+        mediated,
     )
 
 

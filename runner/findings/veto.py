@@ -135,9 +135,10 @@ def _veto(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "veto",
         "does-not-hold" if disk.touched or dirty else "holds-with-limits" if limits else "holds",
-        f"{asked} requests, {counts['rejected']} rejected in {plural(len(runs), 'run')}: {counts['unchanged']} files "
-        f"hash as the baseline, {counts['changed']} do not; git status empty in {len(runs) - len(dirty)}; "
-        f"tests {said_tests or 'not run'}; took effect all the same: {said(bound)}",
+        f"{plural(asked, 'request')}, {counts['rejected']} rejected in {plural(len(runs), 'run')}: "
+        f"{counts['unchanged']} files hash as the baseline, {counts['changed']} do not; "
+        f"git status empty in {len(runs) - len(dirty)}; tests {said_tests or 'not run'}; "
+        f"took effect all the same: {said(bound)}",
         figures={
             "requests": asked,
             "rejected": counts["rejected"],

@@ -544,6 +544,23 @@ def test_nobody_asked_the_registries(tmp_path: Path) -> None:
     assert "adapters check" in found["dead-name"].limits[0]
 
 
+def test_reads_that_are_left_to_the_client_are_named(tmp_path: Path) -> None:
+    """Nobody is asked, and yet the client decides: it is told apart from a read past everybody."""
+    lab = Lab({"boundary": study().arms["boundary"]}, None)
+    arm = lab.arms["boundary"]
+
+    def read(log: Log) -> None:
+        log.calls(
+            "fs/read_text_file", {"path": "/workspace/sibling/secret.txt"}, error={"code": -32602, "message": "no"}
+        )
+
+    act(arm, of(arm, "read:tool:sibling"), ask=None, output="denied", before=(read,))
+    found = measure(lab, tmp_path / "dir").findings
+    for identity in ("reads-outside", "boundary-absolute"):
+        assert found[identity].limits[-1] == "1 of them left to the client's fs/read_text_file"
+    assert found["boundary-leaks"].measured.figures["leaked"] == 0
+
+
 def test_a_sweep_of_the_command_line_alone_measures_nothing_of_acp(tmp_path: Path) -> None:
     found = measure(Lab({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
     assert list(found) == list(CLAIMS)

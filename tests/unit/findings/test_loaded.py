@@ -11,7 +11,8 @@ from runner.errors import UsageError
 from runner.findings.actions import actions, distinct, usual
 from runner.findings.build import build
 from runner.findings.loaded import file_entry, load, member, model_entry
-from tests.unit.findings.conftest import Measured, measure
+from runner.findings.published import CLAIMS
+from tests.unit.findings.conftest import Measured
 from tests.unit.findings.lab import ADAPTER, PLANTED, Do, Lab, study
 
 
@@ -153,15 +154,18 @@ def test_entries_and_members_are_found_or_refused(undoctored: Measured) -> None:
         model_entry(folder, 999)
 
 
-def test_two_adapters_are_two_studies(tmp_path: Path, undoctored: Measured) -> None:
-    lab = few("boundary")
-    lab.write(tmp_path / "dir")
-    for file in [tmp_path / "dir/plan.jsonl", *(tmp_path / "dir/runs").rglob("record.json")]:
-        file.write_text(
-            file.read_text()
-            .replace(f'"adapter":"{ADAPTER}"', '"adapter":"another@2"')
-            .replace(f'"adapter": "{ADAPTER}"', '"adapter": "another@2"')
-        )
-    found = measure(Lab({}, None), tmp_path / "empty").findings
-    assert found == {}
-    assert {one.adapter for one in build(tmp_path / "dir").findings} == {"another@2"}
+def test_two_adapters_are_two_studies(tmp_path: Path) -> None:
+    few("boundary", "refused").write(tmp_path / "dir")
+    plan = tmp_path / "dir/plan.jsonl"
+    first, second = plan.read_text().splitlines()
+    moved = second.replace(f'"adapter":"{ADAPTER}"', '"adapter":"another@2"')
+    plan.write_text(f"{first}\n{moved}\n")
+    cell = json.loads(second)["name"]
+    record = tmp_path / "dir/runs" / cell / "1/record.json"
+    record.write_text(record.read_text().replace(f'"adapter": "{ADAPTER}"', '"adapter": "another@2"'))
+    found = build(tmp_path / "dir").findings
+    assert len(found) == 2 * len(CLAIMS)
+    assert [one.adapter for one in found] == [ADAPTER] * len(CLAIMS) + ["another@2"] * len(CLAIMS)
+    assert {reference.run for one in found if one.adapter == "another@2" for reference in one.evidence} == {
+        f"runs/{cell}/1"
+    }

@@ -1,7 +1,7 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test agents lint chaos images doctor clean
+.PHONY: help setup sweep test agents lint chaos soak images doctor clean
 
 PYTHON_FILES := runner tests
 TESTS := $(wildcard tests/unit tests/engine tests/hostile)
@@ -29,6 +29,9 @@ chaos: setup ## Kill controller, gateway, agents and engine at random moments, r
 agents: setup ## Build every adapter, hold it against its measured facts, and run all of them over all their surfaces
 	.venv/bin/python -m pytest tests/engine/test_agents.py -m agents
 	@.venv/bin/acpbench sweep configs/sweeps/all-agents.yaml
+
+soak: setup ## 200 runs in one process: what it holds at the start and at the end
+	@.venv/bin/python -m tests.hostile.soak --runs 200
 
 images: setup ## Which images are built, and whether their programs are what the pins say
 	@.venv/bin/acpbench images list

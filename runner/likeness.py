@@ -19,6 +19,14 @@ from runner.report.model import Arm
 DIMENSIONS = ("adapter", "surface", "fixture", "policy", "model", "reset", "twin")
 #: Parts of a lock that hold for every run of a sweep and must be equal across sweeps.
 _COMMON = ("acpbench", "guest_sha256", "gateway", "knobs", "seed")
+#: Parts that pin one value each of a dimension.
+_PINNED = (
+    ("fixtures", "fixture"),
+    ("policies", "policy"),
+    ("streaming", "model"),
+    ("models", "model"),
+    ("adapters", "adapter"),
+)
 #: Parts that say where a sweep ran.
 _MACHINE = ("engine", "kernel")
 
@@ -57,7 +65,7 @@ def across(base_lock: Mapping[str, Any], base: Arm, new_lock: Mapping[str, Any],
     locks = (base_lock, new_lock)
     for name in _COMMON:
         found.refused.extend(differences(base_lock.get(name), new_lock.get(name), name))
-    for part, key in (("fixtures", "fixture"), ("policies", "policy"), ("streaming", "model"), ("adapters", "adapter")):
+    for part, key in _PINNED:
         if getattr(base, key) == getattr(new, key):
             shared = getattr(base, key)
             old, pins = (_own(part, lock, shared) for lock in locks)

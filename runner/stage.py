@@ -20,7 +20,7 @@ from docker import DockerClient
 
 from runner.config.adapter import Adapter
 from runner.config.catalog import LoadedSweep
-from runner.errors import InfraError, RunError
+from runner.errors import BuildError, InfraError, RunError
 from runner.gateway.container import Gateway
 from runner.gateway.outward import Outward, WayOut
 from runner.outcome import Aborted
@@ -30,6 +30,7 @@ from runner.run import Bench, Run
 from runner.sandbox.engine import describe
 from runner.sandbox.images import ImageRef, Images
 from runner.sandbox.labels import labels
+from runner.sandbox.pins import canonical
 from runner.sandbox.reaper import reap
 from runner.sandbox.volumes import Volumes, guest_digest
 from runner.surfaces.pipe import Stop
@@ -62,7 +63,26 @@ def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterab
     )
 
 
+def demand_packages(ref: ImageRef, adapter: Adapter) -> None:
+    """What an adapter says it is made of must be what its image's locks install.
+
+    :raises BuildError: a version differs, or a package is not there.
+    """
+    held: dict[tuple[str, str], list[str]] = {}
+    for one in ref.packages:
+        held.setdefault((one.registry, canonical(one.name)), []).append(one.version)
+    for package in adapter.packages:
+        found = held.get((package.registry, canonical(package.name)), [])
+        if package.version not in found:
+            told = f"holds {', '.join(found)}" if found else "does not hold it"
+            raise BuildError(
+                f"adapter {adapter.id} pins {package.name} {package.version}, image {ref.name} {told}; "
+                f"mend configs/adapters or images/{ref.name}"
+            )
+
+
 def _pins(images: Images, ref: ImageRef, adapter: Adapter) -> AdapterPins:
+    demand_packages(ref, adapter)
     launches = {"acp": adapter.acp, "cli": adapter.cli}
     paths = {transport: launch.binary for transport, launch in launches.items() if launch is not None}
     digests = images.digests(ref.name, sorted(set(paths.values())))

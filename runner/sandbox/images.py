@@ -35,7 +35,7 @@ NEEDED = ("base", "gateway", NEWEST_SDK)
 @dataclass(frozen=True)
 class ImageRef:
     """An image that is there. `id`: the engine's `sha256:...`, what containers are created from; `digest`: a registry's
-    digest where the image has one, else `id`; `packages`: what its own lock installs."""
+    digest where the image has one, else `id`; `packages`: what its lock and those of the images under it install."""
 
     name: str
     id: str
@@ -96,7 +96,16 @@ class Images:
             return None
         image_id = str(found["Id"])
         digest = next(iter(found.get("RepoDigests") or []), image_id).rpartition("@")[2]
-        return ImageRef(name, image_id, digest, recipe.tag, packages(recipe.folder))
+        return ImageRef(name, image_id, digest, recipe.tag, self._packages(recipe))
+
+    def _packages(self, recipe: Recipe) -> tuple[PackagePin, ...]:
+        """What is installed in an image's final stage: its own lock's packages and those of the images it stands on."""
+        found: set[PackagePin] = set()
+        standing: Recipe | None = recipe
+        while standing is not None:
+            found.update(packages(standing.folder))
+            standing = self.recipes[standing.base] if standing.base else None
+        return tuple(sorted(found))
 
     def ensure(self, name: str, progress: Progress | None = None) -> ImageRef:
         """The image, built first where it is missing. Raises BuildError, UsageError."""

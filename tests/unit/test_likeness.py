@@ -35,6 +35,7 @@ def lock() -> dict[str, Any]:
         "fixtures": {"semver": {"tree": "t", "commit": "c"}},
         "policies": {"allow_once": {"answer": "allow_once"}},
         "streaming": {"scripted/fix-semver": {"chunk_size": 32}},
+        "models": {"scripted/fix-semver": {"tapes": {"a": "1"}}},
         "schemas": {"an-image": ["1.3.0"]},
         "configs": {
             "configs/adapters/an-adapter-1.2.3.yaml": "1" * 64,
@@ -81,6 +82,7 @@ def test_the_same_sweep_twice_is_like_but_for_its_times() -> None:
         ("fixtures.semver.tree", "u", "fixtures.semver.tree: t -> u"),
         ("policies.allow_once.answer", "never", "policies.allow_once.answer: allow_once -> never"),
         ("streaming.scripted/fix-semver.chunk_size", 8, "streaming.scripted/fix-semver.chunk_size: 32 -> 8"),
+        ("models.scripted/fix-semver.tapes.a", "2", "models.scripted/fix-semver.tapes.a: 1 -> 2"),
         ("schemas.an-image", ["2.0"], "schemas.an-image[0]: 1.3.0 -> 2.0"),
         ("configs.configs/surfaces/acp>yaml", "5" * 64, "configs/surfaces/acp.yaml: 222222222222 -> 555555555555"),
         (

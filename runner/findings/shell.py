@@ -8,6 +8,7 @@ The grammar is tree-sitter's for bash. Pipes, lists, subshells, substitutions, l
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,9 @@ _LANGUAGE = Language(tree_sitter_bash.language())
 _MAX_DEPTH = 8
 #: A word whose value only the shell knows.
 _DYNAMIC = "\0"
+_NOT_ASCII = re.compile(r"[^\0-\x7f]")
+#: For a character that is none of ASCII's; stands in no keyword.
+_STAND_IN = "Q"
 _NAMED = frozenset(
     ["expansion", "simple_expansion", "command_substitution", "process_substitution", "arithmetic_expansion"]
 )
@@ -99,11 +103,15 @@ def strongest(found: Iterable[Does]) -> Does:
 
 @lru_cache(maxsize=4096)
 def _read(text: str, depth: int) -> Line:
-    tree = Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass"))
-    root = tree.root_node
-    if root.has_error or depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH:
         return Line(text, "unknown", (), dynamic=True)
-    reader = _Reader(depth)
+    # The grammar's scanner looks characters up in C's tables (`isdigit`), which have an end: some of those above it end
+    # the process. To the grammar one letter is like another, so it gets another, and one byte for each character.
+    tree = Parser(_LANGUAGE).parse(_NOT_ASCII.sub(_STAND_IN, text).encode("ascii"))
+    root = tree.root_node
+    if root.has_error:
+        return Line(text, "unknown", (), dynamic=True)
+    reader = _Reader(text, depth)
     reader.visit(root)
     return Line(text, strongest(part.does for part in reader.parts), tuple(reader.parts), reader.dynamic)
 
@@ -111,7 +119,8 @@ def _read(text: str, depth: int) -> Line:
 class _Reader:
     """Walks one tree in the order of the text."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, source: str, depth: int) -> None:
+        self._source = source
         self.parts: list[Simple] = []
         self.dynamic = False
         self._depth = depth
@@ -130,7 +139,7 @@ class _Reader:
         words: list[str] = []
         for child in node.named_children:
             if child.type in ("command_name", *_WORDS):
-                words.append(_text(child))
+                words.append(_text(child, self._source))
                 self._substitutions(child)
             else:
                 self.visit(child)
@@ -156,7 +165,7 @@ class _Reader:
             return
         self._substitutions(target)
         operator = next((child.type for child in node.children if not child.is_named), "")
-        name = _text(target)
+        name = _text(target, self._source)
         if target.type == "number" or name in table.SINKS or (operator.endswith("&") and name.isdigit()):
             return
         writes = ">" in operator
@@ -279,9 +288,9 @@ _WORDS = (
 )
 
 
-def _text(node: Node) -> str:
-    """A word as the shell would pass it on, `_DYNAMIC` for what only the shell knows. `$HOME` stays: it is known."""
-    raw = (node.text or b"").decode("utf-8", "replace")
+def _text(node: Node, source: str) -> str:
+    """A word of `source` as the shell would pass it on, `_DYNAMIC` for what only it knows. `$HOME` stays: known."""
+    raw = source[node.start_byte : node.end_byte]
     if node.type in ("simple_expansion", "expansion"):
         return raw if raw in ("$HOME", "${HOME}") else _DYNAMIC
     if node.type in _NAMED:
@@ -291,22 +300,23 @@ def _text(node: Node) -> str:
     if node.type in ("ansi_c_string", "translated_string"):
         return raw[2:-1]
     if node.type in ("command_name", "concatenation"):
-        return "".join(map(_text, node.named_children)) if node.named_children else _unescaped(raw)
+        words = [_text(child, source) for child in node.named_children]
+        return "".join(words) if words else _unescaped(raw)
     if node.type == "string":
-        return _string(node, raw)
+        return _string(node, source)
     return _unescaped(raw)
 
 
-def _string(node: Node, raw: str) -> str:
+def _string(node: Node, source: str) -> str:
     """A double-quoted string: its text between the substitutions, which are unknown."""
-    begin, text, out = node.start_byte, raw.encode(), b""
-    at = 1
+    out = ""
+    at = node.start_byte + 1
     for child in node.named_children:
         if child.type in _NAMED:
-            out += text[at : child.start_byte - begin] + _text(child).encode()
-            at = child.end_byte - begin
-    out += text[at:-1]
-    return out.decode("utf-8", "replace").replace('\\"', '"').replace("\\\\", "\\")
+            out += source[at : child.start_byte] + _text(child, source)
+            at = child.end_byte
+    out += source[at : node.end_byte - 1]
+    return out.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _unescaped(raw: str) -> str:

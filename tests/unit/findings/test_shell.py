@@ -228,6 +228,19 @@ def test_no_program_stands_in_two_tables() -> None:
     assert {does for known in commands.SUBCOMMANDS.values() for does in known.values()} <= set(commands.STRENGTH)
 
 
+def test_letters_beyond_ascii_are_letters() -> None:
+    line = read("cat '/tmp/ä b' \"/tmp/$HOME/ü€\" > /tmp/日本/\U0001f600 && touch ../ö\\ x")
+    assert [path.text for path in line.paths] == ["/tmp/ä b", "/tmp/$HOME/ü€", "/tmp/日本/\U0001f600", "../ö x"]
+    assert line.does == "change"
+
+
+@pytest.mark.parametrize(
+    "text", ["9\x1e\x13R\U0003b558O\r{\U000def9f5", "{\U000d6963", "a{1..\U0010ffff}", "\ud800 {\ud800"]
+)
+def test_characters_that_the_grammars_scanner_dies_of(text: str) -> None:
+    assert read(text).does in commands.STRENGTH
+
+
 @given(st.text(max_size=60))
 def test_nothing_that_a_model_writes_breaks_it(text: str) -> None:
     line = read(text)

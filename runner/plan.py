@@ -140,10 +140,14 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
                 )
                 continue
             fields: dict[str, Any] = dict(zip(_ID_KEYS, ids, strict=True))
+            if not loaded.possible(fields["adapter"], fields["surface"], fields["model"]):
+                continue
             image = loaded.adapters[ids[0]].image
             count = repeat or matrix.repeat or loaded.sweep.repeat
             fields |= {"expect": matrix.expect, "matrix": index, "twin": twin}
             arms[name] = _Arm(name, image, count, fields)
+    if not arms and not errors:
+        errors.append(ConfigError(loaded.path, loaded.arm_lines[0], "no arm is left: its adapters can do none of them"))
     raise_all(errors)
     return list(arms.values())
 

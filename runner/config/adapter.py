@@ -20,6 +20,8 @@ CliParser = Literal[
     "generic",
 ]
 Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp"]
+#: Meanings that not every agent has a way for: a script that needs one is not meant for an adapter without it.
+OPTIONAL_MEANINGS = frozenset({"plan", "delegate", "mcp"})
 
 
 class Package(Config):

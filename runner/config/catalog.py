@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import runner
-from runner.config.adapter import Adapter
+from runner.config.adapter import OPTIONAL_MEANINGS, Adapter
 from runner.config.base import on_disk
 from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
@@ -212,10 +212,10 @@ class Catalog:
         expected = shelf.file(self.root, value.id)
         if expected != path:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
-        if isinstance(value, Surface) and value.toolbox is not None:
-            self._image(value.toolbox, loaded, "toolbox")
         if isinstance(value, Script):
             _check_script(loaded)
+        if isinstance(value, Surface) and value.toolbox is not None:
+            self._image(value.toolbox, loaded, "toolbox")
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
@@ -306,6 +306,13 @@ class LoadedSweep:
         """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
         return overlay(self.sweep.knobs, self.sweep.arms[matrix].knobs)
 
+    def possible(self, adapter: str, surface: str, model: str) -> bool:
+        """Whether the adapter has the surface's transport, and a way for all that the model's script means."""
+        one, driven, script = self.adapters[adapter], self.surfaces.get(surface), self.scripts.get(model)
+        if driven is not None and getattr(one, driven.transport) is None:
+            return False
+        return script is None or not beyond(script, one)
+
     def toolboxes(self) -> list[str]:
         """Images whose programs its surfaces bring along."""
         return sorted({surface.toolbox for surface in self.surfaces.values() if surface.toolbox is not None})
@@ -321,6 +328,13 @@ class LoadedSweep:
     def cassette_folder(self, cassette: str) -> Path:
         """The folder of a cassette's id, there or not."""
         return Catalog(self.root).cassette_folder(cassette)
+
+
+def beyond(script: Script, adapter: Adapter) -> list[str]:
+    """What a script wants that not every agent has, and this one has not: a meaning, or its dialect."""
+    dialects = script.dialects
+    spoken = [] if dialects is None or adapter.dialect in dialects else [f"dialect {' or '.join(dialects)}"]
+    return spoken + sorted((script.meanings() & OPTIONAL_MEANINGS) - set(adapter.tools))
 
 
 def policy_id(policy: str | Policy) -> str:
@@ -408,7 +422,7 @@ class _Resolver:
         if matrix.expect not in outcome_names():
             hint = suggest(matrix.expect, outcome_names())
             self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
-        self._cross(matrix, here)
+        self._cross(matrix, here, given)
         self._canaries(matrix, here)
 
     def _canaries(self, matrix: Matrix, here: Place) -> None:
@@ -457,17 +471,18 @@ class _Resolver:
         if reset not in RESETS:
             self._fault(place, f"unknown reset {quoted(reset)}{suggest(reset, RESETS)}")
 
-    def _cross(self, matrix: Matrix, here: Place) -> None:
-        """Every combination of the matrix must be possible."""
+    def _cross(self, matrix: Matrix, here: Place, given: bool) -> None:
+        """Every combination of the matrix must be possible. Adapters of the whole sweep (not `given` here) may be
+        exchanged for others: what one of those has no way for is left out of the plan."""
         for adapter in (self.adapters[name] for name in matrix.adapters if name in self.adapters):
             for i, name in enumerate(matrix.surfaces):
                 surface = self.surfaces.get(name)
-                if surface is not None and getattr(adapter, surface.transport) is None:
+                if surface is not None and getattr(adapter, surface.transport) is None and given:
                     needs = f"surface {quoted(name)} needs transport {surface.transport}"
                     self._fault((*here, "surfaces", i), f"{needs}, which adapter {quoted(adapter.id)} has not")
             for i, name in enumerate(matrix.models):
                 script = self.scripts.get(name)
-                if script is not None:
+                if script is not None and (given or not beyond(script, adapter)):
                     self._script(script, adapter, (*here, "models", i))
                 recorded = self.cassettes.get(name)
                 spoken = recorded or self.upstreams.get(name)

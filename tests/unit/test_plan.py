@@ -194,3 +194,14 @@ def test_an_arm_that_keeps_its_container_runs_in_one_go(small: LoadedSweep) -> N
 def test_a_cell_knows_its_entry_of_the_sweep(small: LoadedSweep) -> None:
     two = with_arms(small, matrix(), matrix(surfaces=["cli"]), warmup=0)
     assert {cell.surface: cell.matrix for cell in plan(two)} == {"acp": 0, "cli": 1}
+
+
+def test_what_an_adapter_of_the_whole_sweep_cannot_do_is_left_out(root: Path) -> None:
+    sweep = root / "configs/sweeps/small.yaml"
+    sweep.write_text(sweep.read_text().replace("adapters: [agent@1.0.0]\n    ", "", 1) + "adapters: [other@2]\n")
+    loaded = load_sweep(sweep, Catalog(root))
+    assert {cell.surface for cell in plan(loaded)} == {"acp", "nocaps"}
+    script = root / "configs/models/fix.yaml"
+    script.write_text("id: fix\nsteps: [{plan: {entries: [x]}}, {say: hi}]\n")
+    with pytest.raises(ConfigError, match="no arm is left"):
+        plan(load_sweep(sweep, Catalog(root)))

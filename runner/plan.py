@@ -22,8 +22,10 @@ from runner.errors import ConfigError, UsageError
 
 #: Longest name of a cell, bytes: it is a folder's name (NAME_MAX is 255) with room for what is put before and after it.
 MAX_NAME = 200
-#: The ids that make an arm, in the order of its name.
+#: The reset that gives each run a container of its own; every other one keeps an arm's.
+FRESH = "container"
 TWIN = "--twin"
+#: The ids that make an arm, in the order of its name.
 _ID_KEYS = ("adapter", "surface", "fixture", "policy", "model", "reset")
 
 
@@ -34,7 +36,8 @@ class Cell(BaseModel):
 
     #: Position in the sweep, from 1.
     order: int
-    #: From 1; 0 for warm-ups. A block holds every arm (that still has replicates left) once.
+    #: From 1; 0 for warm-ups. A block holds every arm (that still has replicates left) once; an arm that keeps its
+    #: container stands whole in block 1.
     block: int
     name: str
     arm: str
@@ -50,6 +53,8 @@ class Cell(BaseModel):
     model: str
     reset: str
     expect: str
+    #: Entry of the sweep's `arms` (from 0) that it comes from: its knobs are there.
+    matrix: int = 0
     #: Of an arm that repeats another one (A/A); its name ends in `--twin`.
     twin: bool = False
 
@@ -62,6 +67,10 @@ class _Arm:
     image: str
     repeat: int
     ids: dict[str, Any]
+
+    @property
+    def kept(self) -> bool:
+        return bool(self.ids["reset"] != FRESH)
 
     def cell(self, number: int, *, block: int, warmup: bool) -> Cell:
         name = f"{self.name}--{'w' if warmup else 'r'}{number}"
@@ -84,6 +93,7 @@ def plan(
 
     Warm-ups come first: per image `warmup` many, on that image's first arm. Then the blocks: block b holds every arm
     of at least b replicates once, shuffled by `random.Random(f"{seed}/{b}")`, so that drift is common to the arms.
+    Replicates of an arm that keeps its container follow one another, in block 1: each starts where the last one ended.
 
     repeat: replicates of every arm, in place of the configuration's.
     only: a glob over cell and arm names; the order of what stays is that of the whole plan, the warm-ups are those of
@@ -95,9 +105,11 @@ def plan(
     arms = [arm for arm in _arms(loaded, repeat) if names is None or arm.name in names]
     measured: list[Cell] = []
     for block in range(1, max(arm.repeat for arm in arms) + 1):
-        due = [arm for arm in arms if arm.repeat >= block]
+        due = [arm for arm in arms if arm.repeat >= block and (block == 1 or not arm.kept)]
         random.Random(f"{loaded.sweep.seed}/{block}").shuffle(due)  # noqa: S311 - order, not secrecy
-        measured.extend(arm.cell(block, block=block, warmup=False) for arm in due)
+        for arm in due:
+            numbers = range(1, arm.repeat + 1) if arm.kept else (block,)
+            measured.extend(arm.cell(number, block=block, warmup=False) for number in numbers)
     if only is None:
         cells = _warmups(arms, loaded.sweep.warmup) + measured
     else:
@@ -108,7 +120,7 @@ def plan(
 def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
     arms: dict[str, _Arm] = {}
     errors: list[ConfigError] = []
-    for matrix, line in zip(loaded.sweep.arms, loaded.arm_lines, strict=True):
+    for index, (matrix, line) in enumerate(zip(loaded.sweep.arms, loaded.arm_lines, strict=True)):
         product = itertools.product(
             matrix.adapters,
             matrix.surfaces,
@@ -127,10 +139,15 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
                     ConfigError(loaded.path, line, f"the arm {name} has a name of more than {MAX_NAME} bytes")
                 )
                 continue
-            fields = dict(zip(_ID_KEYS, ids, strict=True))
+            fields: dict[str, Any] = dict(zip(_ID_KEYS, ids, strict=True))
+            if not loaded.possible(fields["adapter"], fields["surface"], fields["model"]):
+                continue
             image = loaded.adapters[ids[0]].image
             count = repeat or matrix.repeat or loaded.sweep.repeat
-            arms[name] = _Arm(name, image, count, {**fields, "expect": matrix.expect, "twin": twin})
+            fields |= {"expect": matrix.expect, "matrix": index, "twin": twin}
+            arms[name] = _Arm(name, image, count, fields)
+    if not arms and not errors:
+        errors.append(ConfigError(loaded.path, loaded.arm_lines[0], "no arm is left: its adapters can do none of them"))
     raise_all(errors)
     return list(arms.values())
 
@@ -165,6 +182,17 @@ def _hint(only: str, arms: Sequence[_Arm]) -> str:
 def _fits(cell: Cell, glob: str) -> bool:
     """A glob fits a cell's name, its arm's, or one of the arm's parts (`cli`, `claude-*`)."""
     return any(fnmatch.fnmatchcase(name, glob) for name in (cell.name, cell.arm, *cell.arm.split("--")))
+
+
+def units(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """What one worker runs in one go: a cell, or all cells of an arm that keeps its container."""
+    found: list[list[Cell]] = []
+    for cell in cells:
+        if cell.reset != FRESH and found and found[-1][0].arm == cell.arm and found[-1][0].warmup is cell.warmup:
+            found[-1].append(cell)
+        else:
+            found.append([cell])
+    return found
 
 
 def remaining(cells: Sequence[Cell], done: Collection[str]) -> list[Cell]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import gzip
 import io
+import json
 import secrets
 import tarfile
 import time
@@ -28,6 +29,7 @@ from docker import DockerClient
 from runner.cassettes import TAPE
 from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
+from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.metrics import compute
 from runner.evidence.validate import schema_findings, tail_findings
@@ -35,18 +37,20 @@ from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
 from runner.gateway.journal import Entry
 from runner.gateway.program import model_failures, model_problems, program_for
+from runner.kept import Kept
 from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
+from runner.prepare import Start, prepare
 from runner.records.redact import Redactor
-from runner.records.schema import AgentExit, Finding, Proof, Record, Verdict
+from runner.records.schema import AgentExit, Finding, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
-from runner.sandbox.container import BASE_ENV, HOME, USER, Container, Spec
+from runner.sandbox.container import BASE_ENV, HOME, Container, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
-from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, Volumes
+from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
 from runner.surfaces.acp import AcpDriver
 from runner.surfaces.cli import CliDriver, turn_of
 from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
@@ -88,17 +92,23 @@ class Bench:
 
 
 class Run:
-    """One attempt at one cell. `inbox` takes a `Stop` from outside at any moment."""
+    """One attempt at one cell. `inbox` takes a `Stop` from outside at any moment.
 
-    def __init__(self, bench: Bench, cell: Cell, attempt: AttemptDir) -> None:
+    `kept`: the arm's container, where it keeps one; None: a container of its own.
+    """
+
+    def __init__(self, bench: Bench, cell: Cell, attempt: AttemptDir, kept: Kept | None = None) -> None:
         self.inbox = Inbox()
         self._bench = bench
         self._cell = cell
         self._attempt = attempt
-        self._knobs = bench.loaded.sweep.knobs
+        self._kept = kept
+        self._knobs = bench.loaded.knobs(cell.matrix)
         self._adapter: Adapter = bench.loaded.adapters[cell.adapter]
-        self._surface = bench.loaded.surfaces[cell.surface]
         self._fixture = bench.loaded.fixtures[cell.fixture]
+        surface = bench.loaded.surfaces[cell.surface]
+        servers = json.loads(self._fixture.fill(json.dumps(surface.mcp_servers)))
+        self._surface = surface.model_copy(update={"mcp_servers": servers})
         self._policy = bench.loaded.policies[cell.policy]
         self._token = secrets.token_hex(16)
         self._workspace = f"/workspace/{self._fixture.id}"
@@ -106,7 +116,7 @@ class Run:
         self._program = program_for(bench.loaded, cell, self._workspace)
         self._clock = PhaseClock()
         self._errors: list[RunError] = []
-        self._proofs: list[Proof] = []
+        self._start: Start | None = None
         self._findings: list[Finding] = []
         self._played: Played | None = None
         self._spawn_ns: int | None = None
@@ -114,9 +124,10 @@ class Run:
         self._agent_tar: str | None = None
         self._entries: list[Entry] = []
         self._verdict: Verdict | None = None
+        self._container_id: str | None = None
         self._pipe: AgentPipe | None = None
         self._guest: GuestChannel | None = None
-        self._container = Container(bench.client, self._spec("agent", "unix", model=True))
+        self._container: Container | None = None
         self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False))
 
     def execute(self) -> Record:
@@ -167,6 +178,8 @@ class Run:
         mounts = {bench.volumes.guest: GUEST_TARGET}
         if model:
             mounts[bench.volumes.model] = MODEL_TARGET
+            if self._surface.toolbox is not None:
+                mounts[bench.volumes.toolboxes[self._surface.toolbox]] = TOOLBOX_TARGET
         return Spec(
             name=f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
             image=bench.images[self._adapter.image],
@@ -181,53 +194,57 @@ class Run:
     def _open_and_drive(self, verifier: Future[None]) -> None:
         gateway = self._bench.gateway()
         gateway.register(self._token, self._program)
+        if "steps" in self._program:  # a tape stands in its cassette
+            self._attempt.write_json("program.json", self._program)
         with self._clock.phase("create"):
-            self._container.create()
-            stream = self._container.attach()
+            container = self._take_container()
+            stream = container.attach()
         knobs = self._knobs
         self._pipe = AgentPipe(
             stream, self.inbox, self._attempt.path, knobs.frames_cap_mb * _MB, knobs.stderr_cap_mb * _MB
         )
         self._pipe.start()
         with self._clock.phase("start"):
-            self._container.start()
+            container.start()
         with self._clock.phase("prepare"):
-            self._prepare()
+            self._prepare(container)
             verifier.result(self._knobs.deadlines.prepare + self._knobs.deadlines.start)
         driver = self._go()
         self._played = driver.run()
         self._errors += self._played.errors
 
-    def _prepare(self) -> None:
+    def _take_container(self) -> Container:
+        def make() -> Container:
+            return Container(self._bench.client, self._spec("agent", "unix", model=True))
+
+        self._container = container = make() if self._kept is None else self._kept.take(make)
+        if not container.id:
+            container.create()
+        return container
+
+    def _prepare(self, container: Container) -> None:
         limits = self._knobs.deadlines
         events = self.inbox
-        self._guest = GuestChannel(
-            self._container.execute(_BRIDGE, _BRIDGE_USER),
+        self._guest = guest = GuestChannel(
+            container.execute(_BRIDGE, _BRIDGE_USER),
             lambda body: events.put(GuestEvent(body)),
             name="guest-channel",
         )
-        self._offset_ns = clock_offset_ns(self._guest, limits.prepare)
-        prepared = self._guest.call(
-            "prepare",
-            limits.prepare,
-            fixture=self._fixture.id,
-            tar=base64.b64encode(self._tar).decode("ascii"),
-            tree=self._fixture.tree,
-            commit=self._fixture.commit,
+        self._offset_ns = clock_offset_ns(guest, limits.prepare)
+        again = self._kept is not None and self._kept.runs > 0
+        self._start = prepare(
+            guest,
+            self._fixture,
+            self._tar,
             home={path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()},
-        )
-        proved = self._guest.call(
-            "prove",
-            limits.prepare,
-            uid=int(USER.partition(":")[0]),
-            workspace=self._workspace,
             state_dirs=self._adapter.state_dirs,
+            reset=self._cell.reset if again else None,
+            limit_s=limits.prepare,
         )
-        self._proofs = [Proof.model_validate(proof) for proof in [*prepared["proofs"], *proved["proofs"]]]
-        failed = [proof for proof in self._proofs if not proof.ok]
+        failed = self._start.failed
         if failed:
             raise LastingError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
-        self._guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
+        guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
 
     @property
     def _launch(self) -> Launch:
@@ -261,6 +278,15 @@ class Run:
         extra = tuple(
             directory.replace("{workspace}", self._workspace) for directory in self._surface.additional_directories
         )
+        fill = self._fixture.fill
+        buffers = tuple(
+            OpenBuffer(
+                path=f"{self._workspace}/{one.path}",
+                text=None if one.text is None else fill(one.text),
+                append=None if one.append is None else fill(one.append),
+            )
+            for one in self._surface.open_buffers
+        )
         scene = Scene(
             pipe=self._pipe,
             guest=self._guest,
@@ -276,6 +302,7 @@ class Run:
             cwd=self._workspace,
             roots=(self._workspace, *extra),
             additional_directories=extra,
+            buffers=buffers,
         )
         # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
         self._spawn_ns = time.monotonic_ns()
@@ -323,8 +350,9 @@ class Run:
     def _collect_by_engine(self) -> None:
         """The guest is gone or silent: say whose doing it was, and fetch what is left through the engine."""
         assert self._pipe is not None
+        assert self._container is not None
         lost = self._lost()
-        blame = self._blame() if lost else None
+        blame = _blame(self._container) if lost else None
         if blame is not None:
             self._errors = [error for error in self._errors if error not in lost]
             self._errors.append(blame)
@@ -335,18 +363,6 @@ class Run:
 
     def _lost(self) -> list[RunError]:
         return [error for error in self._errors if isinstance(error, GuestGone | GuestSilent)]
-
-    def _blame(self) -> AgentError | None:
-        """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
-        deadline = time.monotonic() + _ENDING_S
-        while (state := self._container.state()).get("Running"):
-            if self._container.is_stopped(f"{GUEST_TARGET}/main.py"):
-                return AgentError("stopped the container's supervisor")
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.05)  # its channel ends a moment before the container does
-        how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
-        return AgentError(f"ended the container's supervisor ({how})")
 
     # verify, settle, remove
 
@@ -363,7 +379,7 @@ class Run:
         assert self._pipe is not None
         if not self._pipe.finish(self._knobs.deadlines.collect):
             self._errors.append(InfraError("the container's streams did not end"))
-        self._guarded(self._container.remove)
+        self._guarded(self._release_container)
         collected = self._bench.gateway().collect(self._token)
         self._entries = collected.entries
         self._attempt.write_lines("model.jsonl", collected.lines)
@@ -383,7 +399,20 @@ class Run:
             if self._guest is not None:
                 self._guest.close()
             self._guarded(self._verifier.remove)
-            self._container.remove()
+            self._release_container()
+
+    def _release_container(self) -> None:
+        """Twice is harmless. A kept container stays for the next run, unless this one failed for our own reasons."""
+        container, self._container = self._container, None
+        if container is None:
+            return
+        self._container_id = container.id
+        if self._kept is None:
+            container.remove()
+        elif any(error.outcome in ("infra", "aborted") for error in self._errors):
+            self._kept.discard()
+        else:
+            self._kept.give_back()
 
     # record
 
@@ -422,10 +451,18 @@ class Run:
             start_ns=start_ns,
             end_ns=end_ns,
             phases=sorted(self._clock.done, key=lambda phase: phase.start_ns),
-            proofs=self._proofs,
+            proofs=self._start.proofs if self._start else [],
             findings=findings,
+            container=self._container_id,
+            pristine=self._start.pristine if self._start else None,
+            found_at_start=self._start.found if self._start else [],
+            canaries=self._fixture.canaries,
+            planted=self._start.planted if self._start else [],
             agent=self._agent_exit(),
             turns=turns,
+            probes=played.probes if played else [],
+            ledger=played.ledger if played else [],
+            buffers=played.buffers if played else [],
             verdict=self._verdict,
             agent_env={name: value.replace(self._token, "<run>") for name, value in self._env().items()},
             agent_argv=[word.replace(self._token, "<run>") for word in self._argv()],
@@ -468,6 +505,19 @@ def _refusal(problem: GuestRefused) -> RunError:
     if problem.code == "spawn_failed":
         return AgentError(f"cannot be started: {problem.message}")
     return LastingError(f"the guest refused: {problem}")
+
+
+def _blame(container: Container) -> AgentError | None:
+    """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
+    deadline = time.monotonic() + _ENDING_S
+    while (state := container.state()).get("Running"):
+        if container.is_stopped(f"{GUEST_TARGET}/main.py"):
+            return AgentError("stopped the container's supervisor")
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.05)  # its channel ends a moment before the container does
+    how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
+    return AgentError(f"ended the container's supervisor ({how})")
 
 
 def without_git(archive: bytes, folder: str) -> bytes:

@@ -48,13 +48,13 @@ class Pinned:
     adapters: Mapping[str, AdapterPins]
 
 
-def pin(images: Images, adapters: Iterable[Adapter], say: Say) -> Pinned:
-    """Build what is missing and resolve every pin.
+def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterable[str] = ()) -> Pinned:
+    """Build what is missing and resolve every pin. `toolboxes`: images whose programs surfaces bring along.
 
     :raises BuildError: an image cannot be built, or a program in it is not the version it is pinned to.
     """
     adapters = list(adapters)
-    folders = sorted({adapter.image for adapter in adapters} | {GATEWAY_IMAGE})
+    folders = sorted({adapter.image for adapter in adapters} | {GATEWAY_IMAGE, *toolboxes})
     refs = dict(zip(folders, images.build(folders, say), strict=True))
     return Pinned(
         images=refs,
@@ -134,7 +134,8 @@ class Stage:
 
     def __enter__(self) -> Self:
         try:
-            self._volumes = Volumes.create(self.client, self.name, self.pinned.images[GATEWAY_IMAGE].id)
+            toolboxes = {name: self.pinned.images[name].id for name in self.loaded.toolboxes()}
+            self._volumes = Volumes.create(self.client, self.name, self.pinned.images[GATEWAY_IMAGE].id, toolboxes)
             if self.outward is not None:
                 self._way_out = WayOut.create(self.client, self.name, self.outward)
             self.gateway()

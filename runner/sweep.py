@@ -17,8 +17,9 @@ from runner.config.source import shown
 from runner.errors import ConfigError, Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.interrupt import Interrupt, interruptible
+from runner.kept import Kept
 from runner.outcome import Aborted
-from runner.plan import Cell, remaining
+from runner.plan import FRESH, Cell, remaining, units
 from runner.progress import SweepProgress
 from runner.records.lock import differences
 from runner.records.schema import Record
@@ -79,7 +80,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     for name in reap(client).failed:
         progress.note(f"left over from a dead run and not removed: {name}")
     images = Images(client, loaded.root)
-    pinned = pin(images, loaded.adapters.values(), progress.note)
+    pinned = pin(images, loaded.adapters.values(), progress.note, loaded.toolboxes())
     with (
         interruptible() as interrupt,
         Stage(client, loaded, pinned, outward) as stage,
@@ -155,7 +156,7 @@ class _Sweep:
             for warmup in (True, False):
                 due = [cell for cell in cells if cell.warmup is warmup]
                 with ThreadPoolExecutor(max_workers=self._jobs, thread_name_prefix="run") as pool:
-                    for _ in pool.map(self._cell, due):
+                    for _ in pool.map(self._unit, units(due)):
                         pass
         finally:
             self._progress.end()
@@ -170,10 +171,25 @@ class _Sweep:
     def _stopped(self) -> bool:
         return self._interrupt.asked or self._full is not None or self._stage.closed
 
-    def _cell(self, cell: Cell) -> None:
-        """Attempts at one cell until one is not `infra`, or there are no more; every attempt stays."""
+    def _unit(self, cells: list[Cell]) -> None:
+        """A cell; or all cells of an arm that keeps its container, in order."""
+        if cells[0].reset == FRESH:
+            self._cell(cells[0], None)
+            return
+        kept = Kept()
+        try:
+            for cell in cells:
+                self._cell(cell, kept)
+        finally:
+            kept.discard()
+
+    def _cell(self, cell: Cell, kept: Kept | None) -> None:
+        """Attempts at one cell until one is not `infra`, or there are no more; every attempt stays.
+
+        In a kept container only the first cell can be tried again: it takes a new one.
+        """
         again = Retrying(
-            stop=stop_after_attempt(self._attempts),
+            stop=stop_after_attempt(self._attempts if kept is None or kept.runs == 0 else 1),
             wait=wait_random_exponential(multiplier=0.2, max=3),
             retry=retry_if_result(self._again),
             retry_error_callback=_last,
@@ -181,17 +197,17 @@ class _Sweep:
         )
         if not self._stopped:
             self._progress.started(cell)
-            again(self._attempt, cell)
+            again(self._attempt, cell, kept)
             self._progress.done(cell)
 
     def _again(self, record: Record | None) -> bool:
         return record is not None and record.outcome == "infra" and record.cell not in self._hopeless
 
-    def _attempt(self, cell: Cell) -> Record | None:
+    def _attempt(self, cell: Cell, kept: Kept | None) -> Record | None:
         if self._stopped:
             return None
         try:
-            run = Run(self._stage.bench, cell, self._out.attempt(cell))
+            run = Run(self._stage.bench, cell, self._out.attempt(cell), kept)
             self._stage.admit(run)
             try:
                 record = run.execute()

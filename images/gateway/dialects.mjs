@@ -14,7 +14,7 @@ import { responses } from "./responses.mjs";
  * - `read(body, path, continuations)`: the parsed request as {model, stream, tools: offered names, freeform: those that take
  *   text instead of JSON, stops: sequences, schema: of the answer, or null, prompts: user prompts so far, callIds: of the tool
  *   calls since the last user prompt, texts: answers after those that called nothing, lastText: of the last user message,
- *   results: Map of call id -> {text, failed: true, false, or null where the dialect does not say}}.
+ *   promptText: of the last user prompt, results: Map of call id -> {text, failed: true, false, or null where the dialect does not say}}.
  * - `rewriter(decision)`, optional: a function over each payload that aimock writes, in order; returns the one to send.
  * - `ids`: prefixes of tool call and message ids. `finish`: our stop reason -> aimock's `finishReason`.
  * - `created`, optional: stands in the answer's time stamp.

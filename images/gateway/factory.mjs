@@ -104,20 +104,30 @@ function sideAnswer(rule, request, dialect) {
   return answer(fields, { say, think: null, calls, usage: SIDE_USAGE, finish, messageId }, dialect);
 }
 
+/** Whose conversation this is: the sub-agent's whose marker its prompt holds, else the run's own. `who` stands before the mark in its ids. */
+function speaker(program, view) {
+  const subagents = program.subagents ?? [];
+  const number = subagents.findIndex((one) => (view.promptText ?? "").includes(one.marker));
+  if (number < 0) return { subagent: null, steps: program.steps, who: "" };
+  return { subagent: subagents[number].name, steps: subagents[number].steps, who: `a${number}` };
+}
+
 function mainAnswer(program, request, dialect) {
   const { view } = request;
-  if (view.tools.length === 0 && program.steps.some((step) => step.calls.length > 0)) {
+  const { subagent, steps, who } = speaker(program, view);
+  if (view.tools.length === 0 && steps.some((step) => step.calls.length > 0)) {
     return miss(`a request without tools that no side rule knows: ${head(view)}`, nearestRule(program.side_requests, request));
   }
   const turn = view.prompts - (request.firstPrompt ?? view.prompts) + 1;
-  if (program.turns != null && turn > program.turns) {
+  if (subagent === null && program.turns != null && turn > program.turns) {
     const most = `the script is played for ${program.turns} prompt(s); this would be number ${turn}`;
     return miss(`${most}: ${head(view)}`, nearestRule(program.side_requests, request));
   }
-  const { step, skipped } = nextStep(program, view);
+  const { step, skipped } = nextStep(steps, view, program.results);
   if (step === undefined) {
     const passed = skipped.map((one) => `; step ${one.step} is passed over: ${one.reason}`).join("");
-    return miss(`the script has no step left of its ${program.steps.length}${passed}; asked: ${head(view)}`, describeStep(program.steps.at(-1)));
+    const whose = subagent ?? "the script";
+    return miss(`${whose} has no step left of its ${steps.length}${passed}; asked: ${head(view)}`, describeStep(steps.at(-1)));
   }
   const calls = [];
   for (const [position, call] of step.calls.entries()) {
@@ -127,12 +137,12 @@ function mainAnswer(program, request, dialect) {
       const nearest = nearestNames(wanted, view.tools).join(", ");
       return miss(`${describeStep(step)}: the request offers none of ${wanted.join(", ")}`, `offered: ${nearest || "nothing"}`);
     }
-    const id = `${dialect.ids.call}${mark(view.prompts, step.index, position)}`;
+    const id = `${dialect.ids.call}${who}${mark(view.prompts, step.index, position)}`;
     calls.push({ id, tool: chosen.tool, arguments: chosen.arguments, meaning: call.meaning, freeform: isText(chosen) });
   }
-  const messageId = `${dialect.ids.message}${mark(view.prompts, step.index)}`;
-  const fields = { kind: "main", rule: null, step: step.index, latency: step.latency ?? null, faults: step.faults ?? [], skipped };
-  return answer(fields, { ...step, calls, messageId }, dialect);
+  const messageId = `${dialect.ids.message}${who}${mark(view.prompts, step.index)}`;
+  const placed = { kind: "main", rule: null, step: step.index, subagent, skipped };
+  return answer({ ...placed, latency: step.latency ?? null, faults: step.faults ?? [] }, { ...step, calls, messageId }, dialect);
 }
 
 /**
@@ -141,7 +151,7 @@ function mainAnswer(program, request, dialect) {
  * `request` = {method, path (without run token and query), body (raw text), json (parsed, or undefined), firstPrompt (number
  * of the prompt that the run's first main request was for; undefined: this may be it)}; gains `view`.
  * Returns one of
- * - {type: "answer", kind: "main"|"side", rule, step, skipped, calls, usage, finish, latency, faults, response}: `response` is
+ * - {type: "answer", kind: "main"|"side", rule, step, subagent (null: the run's own conversation), skipped, calls, usage, finish, latency, faults, response}: `response` is
  *   aimock's, `skipped` the steps passed over for this one.
  * - {type: "plain", kind: "side", rule, status, json}: answered without a model.
  * - {type: "miss", kind: "miss", reason, nearest}: no step and no rule fits; answered 400, since agents retry 5xx.

@@ -20,6 +20,8 @@ export class History {
   prompts = 0;
   callIds = [];
   lastText = "";
+  // Of the user messages that opened the last prompt.
+  promptText = "";
   // Tool results by call id: {text, failed}; failed is null where the dialect does not say.
   results = new Map();
   // Answers since the last prompt or call that called nothing.
@@ -39,6 +41,7 @@ export class History {
     if (opens && !this.#inPrompt) this.prompts += 1;
     if (opens) this.callIds = [];
     if (opens) this.texts = 0;
+    if (opens) this.promptText = this.#inPrompt ? `${this.promptText}\n${text}` : text;
     this.#inPrompt = opens;
     this.#inAnswer = false;
     this.lastText = text;
@@ -66,7 +69,7 @@ export class History {
 
   /** The request's view: this, and what the dialect read of the rest. */
   view({ model, stream, tools, freeform = [], stops, schema }) {
-    const { prompts, callIds, lastText, results, texts } = this;
+    const { prompts, callIds, lastText, promptText, results, texts } = this;
     return {
       model: typeof model === "string" ? model : null,
       stream,
@@ -77,6 +80,7 @@ export class History {
       prompts,
       callIds,
       lastText,
+      promptText,
       results,
       texts,
     };

@@ -5,6 +5,7 @@
 // wrong: parallel calls, retries and side requests change their number. A step with a condition on what came of an earlier
 // one is passed over where that does not hold.
 
+// A sub-agent's ids have `a<number>` before that.
 const CALL_ID = /p(\d+)s(\d+)x(\d+)$/;
 
 const three = (number) => String(number).padStart(3, "0");
@@ -38,15 +39,15 @@ function refusal(when, last, view, patterns) {
   return null;
 }
 
-/** The step that `view` asks for: {step (undefined: none is left), skipped: [{step, reason}] passed over on the way}. */
-export function nextStep(program, view) {
+/** The step of `steps` that `view` asks for: {step (undefined: none is left), skipped: [{step, reason}] passed over on the way}. */
+export function nextStep(steps, view, patterns) {
   const served = view.callIds.map((id) => CALL_ID.exec(id)).filter((found) => found !== null);
   const last = served.reduce((highest, found) => Math.max(highest, Number(found[2])), -1);
   // Answers without a call leave no id; only one that was cut short is followed by another.
   let spoken = view.texts;
   const skipped = [];
-  for (const step of program.steps.slice(last + 1)) {
-    const reason = refusal(step.when, last, view, program.results);
+  for (const step of steps.slice(last + 1)) {
+    const reason = refusal(step.when, last, view, patterns);
     if (reason !== null) skipped.push({ step: step.index, reason });
     else if (spoken > 0 && step.calls.length === 0 && step.finish === "max_tokens") spoken -= 1;
     else return { step, skipped };

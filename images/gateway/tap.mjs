@@ -100,6 +100,7 @@ class Exchange {
       kind: decision.kind,
       rule: decision.rule,
       step: decision.step,
+      subagent: decision.subagent ?? null,
       skipped: decision.skipped ?? [],
       fault: this.fault,
       attempt: this.attempt,
@@ -144,7 +145,7 @@ export class Tap {
     this.upstreams = upstreams;
     this.aimock = aimock;
     this.programs = new Map();
-    // Run -> prompt and step -> requests for it so far, and the number of the first prompt it was asked for (agents may put
+    // Run -> sub-agent, prompt and step -> requests for it so far, and the number of the first prompt it was asked for (agents may put
     // prompts of their own before the user's). The one thing that answers depend on beside the request.
     this.attempts = new Map();
     // Of the runs whose model is no script.
@@ -170,7 +171,8 @@ export class Tap {
       this.sessions.set(run, new Session(run, program, { upstreams: this.upstreams, miss, refuse }));
     }
     const patterns = [...(program.continuations ?? []), ...Object.values(program.results ?? {}).flat()];
-    for (const when of (program.steps ?? []).map((step) => step.when)) patterns.push(when?.matches ?? "", when?.lacks ?? "");
+    const steps = [...(program.steps ?? []), ...(program.subagents ?? []).flatMap((one) => one.steps)];
+    for (const when of steps.map((step) => step.when)) patterns.push(when?.matches ?? "", when?.lacks ?? "");
     for (const pattern of patterns) new RegExp(pattern); // throws here, not in the middle of a run
     this.programs.set(run, program);
     this.attempts.set(run, new Map());
@@ -259,7 +261,7 @@ export class Tap {
     const decision = decide(program, asked);
     exchange.decision = decision;
     exchange.view = asked.view;
-    if (decision.kind === "main") this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
+    if (decision.kind === "main" && decision.subagent === null) this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
     if (decision.type === "miss") this.#miss(exchange, decision);
     else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, decision.reason));
     else if (decision.type === "plain") exchange.reply(decision.status, decision.json);
@@ -271,7 +273,7 @@ export class Tap {
     const { decision, run, view } = exchange;
     if (decision.faults.length === 0) return false;
     const attempts = this.attempts.get(run);
-    const key = `${view.prompts}/${decision.step}`;
+    const key = `${decision.subagent ?? ""}/${view.prompts}/${decision.step}`;
     const attempt = attempts.get(key) ?? 0;
     attempts.set(key, attempt + 1);
     exchange.attempt = attempt + 1;

@@ -137,7 +137,7 @@ def _on_update(state: State, params: Any, stamp: Stamp) -> list[Event]:
     if capability is not None and not gates.declared(state.capabilities, capability):
         state.note(f.UNDECLARED_UPDATE, f"{kind} needs {capability}, which was not declared", stamp.seq)
     source = _SOURCES.get(kind)
-    if source is not None:
+    if source is not None and not _replays(state, session_id):
         state.observe(source, session_id, update, stamp)
     session = state.sessions.get(session_id)
     return [
@@ -154,11 +154,17 @@ def _on_update(state: State, params: Any, stamp: Stamp) -> list[Event]:
     ]
 
 
+def _replays(state: State, session_id: str) -> bool:
+    """Whether an update of this session tells the past again, as session/load demands."""
+    pending = state.pending.values()
+    return any(one.session_id == session_id for one in pending if one.method in REOPENING)
+
+
 def _phase(state: State, session_id: str, kind: str, seq: int) -> Phase:
     """The update's phase; noted where it is out of order."""
     opening = [pending for pending in state.pending.values() if pending.method in OPENING]
-    if any(pending.session_id == session_id for pending in opening if pending.method in REOPENING):
-        return "early"  # a replay, as load demands
+    if _replays(state, session_id):
+        return "early"
     session = state.sessions.get(session_id)
     if session is not None:
         if session.phase == "late" and kind in gates.TURN_KINDS:

@@ -12,6 +12,7 @@ from runner.cli import (
     adapters,
     bisect,
     compare,
+    findings,
     frames,
     history,
     images,
@@ -56,6 +57,7 @@ def _root(
 
 app.command()(sweep.sweep)
 app.command()(report.report)
+app.command()(findings.findings)
 app.command()(compare.compare)
 app.command()(compare.baseline)
 app.command()(history.history)

@@ -1,10 +1,11 @@
-"""`acpbench frames`: what crossed the wire in one run, one frame a line, or one frame whole."""
+"""`acpbench frames`: what crossed the wire in one run, one frame a line; or one piece of evidence, whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +22,13 @@ _TIMES = ("turn_ms", "model_ms", "client_ms", "agent_ms", "active_ms")
 def frames(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="An attempt's folder, runs/<cell>/<attempt>.")],
     seq: Annotated[int | None, typer.Option(metavar="N", help="Print this frame alone, whole.")] = None,
+    model: Annotated[int | None, typer.Option(metavar="N", help="Print this entry of the model's journal.")] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Print what the record says of a file: before, after, hashes.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Print a member of record.json by its dotted path.")
+    ] = None,
     with_model: Annotated[bool, typer.Option("--with-model", help="Also the requests to the model, by time.")] = False,
     width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
 ) -> int:
@@ -32,6 +40,14 @@ def frames(
     from runner.report.frames import render, render_one
     from runner.wire.log import read_frames
 
+    asked = [
+        (kind, value) for kind, value in (("model", model), ("file", file), ("record", record)) if value is not None
+    ]
+    if asked:
+        if len(asked) > 1 or seq is not None or with_model:
+            raise UsageError("one of --seq, --model, --file, --record, --with-model at a time")
+        out(_evidence(run, *asked[0]))
+        return 0
     log = log_of(run)
     try:
         if seq is not None:
@@ -47,6 +63,18 @@ def frames(
     except ValueError as error:
         raise UsageError(f"{log}: not a frame log: {error}") from None
     return 0
+
+
+def _evidence(run: Path, kind: str, what: int | str) -> str:
+    """One piece of evidence that is no frame, as indented JSON."""
+    from runner.findings.loaded import file_entry, member, model_entry
+    from runner.report.text import printable
+
+    if not run.is_dir():
+        log_of(run)
+    readers: dict[str, Callable[[Path, Any], Any]] = {"model": model_entry, "file": file_entry, "record": member}
+    value = readers[kind](run, what)
+    return printable(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _with_model(run: Path, width: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ import typer
 from runner.cli.output import out, table
 from runner.cli.state import catalog
 from runner.config.adapter import Adapter
-from runner.config.catalog import Catalog
+from runner.config.catalog import Catalog, beyond
 from runner.config.loader import Loaded, raise_all
 from runner.config.script import Script
 from runner.errors import ConfigError, UsageError
@@ -45,7 +45,7 @@ def check(
     one = found.adapter(adapter)
     errors: list[ConfigError] = []
     for script in scripts:
-        if not names and script.value.dialects is not None and one.dialect not in script.value.dialects:
+        if not names and beyond(script.value, one):
             continue
         try:
             out(_shown(script, one, width))
@@ -67,8 +67,8 @@ def _checked(scripts: list[Loaded[Script]], adapters: list[Adapter]) -> tuple[li
     for script in scripts:
         for adapter in adapters:
             head = (script.value.id, adapter.id, adapter.dialect)
-            if script.value.dialects is not None and adapter.dialect not in script.value.dialects:
-                rows.append((*head, None, None, "not meant for this dialect"))
+            if lacks := beyond(script.value, adapter):
+                rows.append((*head, None, None, f"not meant for it: no {', '.join(lacks)}"))
                 continue
             try:
                 steps = _compiled(script, adapter)["steps"]
@@ -87,11 +87,7 @@ def _compiled(script: Loaded[Script], adapter: Adapter) -> dict[str, Any]:
     try:
         return compile_program(script.value, adapter, _WORKSPACE)
     except StepError as error:
-        raise _at(script, error.step, error.problem) from None
-
-
-def _at(script: Loaded[Script], step: int, problem: str) -> ConfigError:
-    return script.error(("steps", step), f"step {step}: {problem}")
+        raise script.error(error.place, error.problem) from None
 
 
 def _shown(script: Loaded[Script], adapter: Adapter, width: int) -> str:

@@ -19,7 +19,9 @@ CliParser = Literal[
     "cline-json",
     "generic",
 ]
-Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan"]
+Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp"]
+#: Meanings that not every agent has a way for: a script that needs one is not meant for an adapter without it.
+OPTIONAL_MEANINGS = frozenset({"plan", "delegate", "mcp"})
 
 
 class Package(Config):
@@ -54,7 +56,7 @@ class Launch(Config):
 
 
 class ToolCall(Config):
-    """One way to say a meaning: a tool and its arguments, in which `{path}`, `{command}`, ... are filled in."""
+    """One way to say a meaning: a tool and its arguments, in both of which `{path}`, `{command}`, ... are filled in."""
 
     tool: str
     arguments: dict[str, Any] | str = {}

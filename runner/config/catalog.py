@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import runner
-from runner.config.adapter import Adapter
+from runner.config.adapter import OPTIONAL_MEANINGS, Adapter
 from runner.config.base import on_disk
 from runner.config.cassette import Cassette
 from runner.config.fixture import Fixture
 from runner.config.gate import Comparison, Gate
+from runner.config.knobs import Knobs, overlay
 from runner.config.loader import Loaded, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
@@ -38,10 +39,11 @@ At = tuple[Path, int | None]
 
 #: Kinds of model -> what stands behind the name.
 MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upstream>", "live": "<upstream>"}
-#: Kinds of reset -> whether this version can do them.
-RESETS = {"container": True, "git-clean-fd": False, "git-clean-fdx": False}
+#: Kinds of reset.
+RESETS = ("container", "git-clean-fd", "git-clean-fdx")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
+_CANARY = re.compile(r"\{canary:([^}]*)\}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
 
@@ -212,14 +214,14 @@ class Catalog:
             raise loaded.error(("id",), f"the id {quoted(value.id)} belongs in {shown(expected)}")
         if isinstance(value, Script):
             _check_script(loaded)
+        if isinstance(value, Surface) and value.toolbox is not None:
+            self._image(value.toolbox, loaded, "toolbox")
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Adapter):
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
-            if not (self.root / "images" / value.image).is_dir():
-                names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
-                raise loaded.error(("image",), f"unknown image {quoted(value.image)}{suggest(value.image, names)}")
+            self._image(value.image, loaded, "image")
         if isinstance(value, Upstream | Cassette):
             for index, rule in enumerate(value.normalisers):
                 if isinstance(rule, Normaliser) and rule.fault is not None:
@@ -230,8 +232,22 @@ class Catalog:
             for index, tape in enumerate(value.tapes):
                 if not (path.parent / tape.file).is_file():
                     raise loaded.error(("tapes", index, "file"), f"there is no file {shown(path.parent / tape.file)}")
-        if isinstance(value, Fixture) and not self.fixture_folder(value.id).is_dir():
+        if isinstance(value, Fixture):
+            self._fixture(path, loaded, value)
+
+    def _image(self, name: str, loaded: Loaded[M], key: str) -> None:
+        if not (self.root / "images" / name).is_dir():
+            names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
+            raise loaded.error((key,), f"unknown image {quoted(name)}{suggest(name, names)}")
+
+    def _fixture(self, path: Path, loaded: Loaded[M], fixture: Fixture) -> None:
+        if not self.fixture_folder(fixture.id).is_dir():
             raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
+        for index, outside in enumerate(fixture.outside):
+            unknown = [name for name in _CANARY.findall(outside.content or "") if name not in fixture.canaries]
+            if unknown:
+                told = f"unknown canary {quoted(unknown[0])}{suggest(unknown[0], fixture.canaries)}"
+                raise loaded.error(("outside", index, "content"), told)
 
     def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
         path = shelf.file(self.root, name)
@@ -286,6 +302,21 @@ class LoadedSweep:
     #: By the model's whole name, `replay/<cassette>`.
     cassettes: Mapping[str, Cassette] = field(default_factory=dict)
 
+    def knobs(self, matrix: int) -> Knobs:
+        """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
+        return overlay(self.sweep.knobs, self.sweep.arms[matrix].knobs)
+
+    def possible(self, adapter: str, surface: str, model: str) -> bool:
+        """Whether the adapter has the surface's transport, and a way for all that the model's script means."""
+        one, driven, script = self.adapters[adapter], self.surfaces.get(surface), self.scripts.get(model)
+        if driven is not None and getattr(one, driven.transport) is None:
+            return False
+        return script is None or not beyond(script, one)
+
+    def toolboxes(self) -> list[str]:
+        """Images whose programs its surfaces bring along."""
+        return sorted({surface.toolbox for surface in self.surfaces.values() if surface.toolbox is not None})
+
     def fixture_folder(self, fixture: str) -> Path:
         """The folder of a fixture's tree."""
         return self.trees[fixture]
@@ -299,6 +330,13 @@ class LoadedSweep:
         return Catalog(self.root).cassette_folder(cassette)
 
 
+def beyond(script: Script, adapter: Adapter) -> list[str]:
+    """What a script wants that not every agent has, and this one has not: a meaning, or its dialect."""
+    dialects = script.dialects
+    spoken = [] if dialects is None or adapter.dialect in dialects else [f"dialect {' or '.join(dialects)}"]
+    return spoken + sorted((script.meanings() & OPTIONAL_MEANINGS) - set(adapter.tools))
+
+
 def policy_id(policy: str | Policy) -> str:
     """The id of an entry of `policies`."""
     return policy if isinstance(policy, str) else policy.id
@@ -308,12 +346,13 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
     """Read a sweep and all it names. Raises ConfigError, or ConfigErrors with every fault, each at its own line."""
     loaded = load(path, Sweep)
     resolver = _Resolver(loaded, catalog)
-    for index, matrix in enumerate(loaded.value.arms):
+    sweep = loaded.value.complete()
+    for index, matrix in enumerate(sweep.arms):
         resolver.matrix(index, matrix)
     resolver.gate(loaded.value.compare)
     raise_all(resolver.errors)
     return LoadedSweep(
-        sweep=loaded.value,
+        sweep=sweep,
         path=loaded.path,
         source=loaded.source.raw,
         root=catalog.root,
@@ -354,8 +393,12 @@ class _Resolver:
     def matrix(self, index: int, matrix: Matrix) -> None:
         """Resolve and cross-check one entry of `arms`."""
         here: Place = ("arms", index)
+        given = bool(self.loaded.value.arms[index].adapters)
         for i, name in enumerate(matrix.adapters):
-            self._take(self.adapters, name, self.catalog.adapter, (*here, "adapters", i))
+            place: Place = (*here, "adapters", i) if given else ("adapters", i)
+            self._take(self.adapters, name, self.catalog.adapter, place)
+        if not matrix.adapters:
+            self._fault(here, "no 'adapters' here, and none of the whole sweep")
         for i, name in enumerate(matrix.surfaces):
             self._take(self.surfaces, name, self.catalog.surface, (*here, "surfaces", i))
         for i, name in enumerate(matrix.fixtures):
@@ -379,7 +422,18 @@ class _Resolver:
         if matrix.expect not in outcome_names():
             hint = suggest(matrix.expect, outcome_names())
             self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
-        self._cross(matrix, here)
+        self._cross(matrix, here, given)
+        self._canaries(matrix, here)
+
+    def _canaries(self, matrix: Matrix, here: Place) -> None:
+        """What a surface plants by name, its fixtures must have."""
+        fixtures = [self.fixtures[name] for name in matrix.fixtures if name in self.fixtures]
+        for i, surface in enumerate(self.surfaces.get(name) for name in matrix.surfaces):
+            named = _CANARY.findall(surface.model_dump_json()) if surface is not None else []
+            for fixture, canary in itertools.product(fixtures, named):
+                if canary not in fixture.canaries:
+                    told = f"surface {quoted(matrix.surfaces[i])} wants the canary {quoted(canary)}"
+                    self._fault((*here, "surfaces", i), f"{told}, which fixture {quoted(fixture.id)} has not")
 
     def gate(self, comparison: Comparison | None) -> None:
         """Look up the gate that a sweep's comparison names; it shapes no run, so it stands in no digest."""
@@ -416,20 +470,19 @@ class _Resolver:
     def _reset(self, reset: str, place: Place) -> None:
         if reset not in RESETS:
             self._fault(place, f"unknown reset {quoted(reset)}{suggest(reset, RESETS)}")
-        elif not RESETS[reset]:
-            self._fault(place, f"reset {quoted(reset)}: this version has only 'container'")
 
-    def _cross(self, matrix: Matrix, here: Place) -> None:
-        """Every combination of the matrix must be possible."""
+    def _cross(self, matrix: Matrix, here: Place, given: bool) -> None:
+        """Every combination of the matrix must be possible. Adapters of the whole sweep (not `given` here) may be
+        exchanged for others: what one of those has no way for is left out of the plan."""
         for adapter in (self.adapters[name] for name in matrix.adapters if name in self.adapters):
             for i, name in enumerate(matrix.surfaces):
                 surface = self.surfaces.get(name)
-                if surface is not None and getattr(adapter, surface.transport) is None:
+                if surface is not None and getattr(adapter, surface.transport) is None and given:
                     needs = f"surface {quoted(name)} needs transport {surface.transport}"
                     self._fault((*here, "surfaces", i), f"{needs}, which adapter {quoted(adapter.id)} has not")
             for i, name in enumerate(matrix.models):
                 script = self.scripts.get(name)
-                if script is not None:
+                if script is not None and (given or not beyond(script, adapter)):
                     self._script(script, adapter, (*here, "models", i))
                 recorded = self.cassettes.get(name)
                 spoken = recorded or self.upstreams.get(name)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from runner.config.base import Config, Id
 
 Sha1 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+#: Long enough that no text holds it by chance.
+Canary = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{16,80}$")]
 
 
 def _inside(path: str) -> str:
@@ -35,6 +37,22 @@ class Verify(Config):
     timeout_s: float = Field(default=60.0, gt=0)
 
 
+class Outside(Config):
+    """A file or a symbolic link outside the workspace: below /workspace or `{home}`. Folders are made as needed."""
+
+    path: str = Field(min_length=1)
+    #: `{canary:<name>}` is filled in.
+    content: str | None = None
+    #: Target of a symbolic link.
+    link: str | None = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Outside:
+        if (self.content is None) == (self.link is None):
+            raise ValueError("either 'content' or 'link' is wanted")
+        return self
+
+
 class Fixture(Config):
     """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it."""
 
@@ -44,3 +62,13 @@ class Fixture(Config):
     commit: Sha1
     prompt: str
     verify: Verify
+    #: Name -> a string that stands nowhere else: where it turns up, what holds it was read.
+    canaries: dict[Id, Canary] = {}
+    #: Put there before the start, verified, and compared afterwards.
+    outside: list[Outside] = []
+
+    def fill(self, text: str) -> str:
+        """`text` with every `{canary:<name>}` filled in."""
+        for name, canary in self.canaries.items():
+            text = text.replace(f"{{canary:{name}}}", canary)
+        return text

@@ -33,6 +33,8 @@ class Deadlines(Config):
     terminate: float = Field(default=2.0, gt=0)
     #: SIGKILL to exit.
     kill: float = Field(default=5.0, gt=0)
+    #: One request after the turn, its answer awaited.
+    probe: float = Field(default=30.0, gt=0)
     collect: float = Field(default=60.0, gt=0)
     verify: float = Field(default=120.0, gt=0)
     remove: float = Field(default=30.0, gt=0)
@@ -52,3 +54,12 @@ class Knobs(Config):
     stderr_cap_mb: int = Field(default=16, gt=0)
     #: Bytes of the workspace that are collected.
     collect_cap_mb: int = Field(default=64, gt=0)
+
+
+def overlay(base: Knobs, over: Knobs | None) -> Knobs:
+    """`base` with what is written out in `over`, deadline by deadline."""
+    if over is None:
+        return base
+    given = over.model_dump(exclude_unset=True)
+    deadlines = base.deadlines.model_copy(update=given.pop("deadlines", {}))
+    return base.model_copy(update={**given, "deadlines": deadlines})

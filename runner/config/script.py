@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, model_validator
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, StringConstraints, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from runner.config.base import Config, Id, Regex
+from runner.config.source import Place
 
 #: What of a step is a tool call; the tool maps of adapters know all but the raw `tool`.
-MEANINGS = ("read", "run", "edit", "write", "list", "search", "plan", "tool")
+MEANINGS = ("read", "run", "edit", "write", "list", "search", "plan", "delegate", "mcp", "tool")
 _SPOKEN = ("think", "say")
+
+#: The name of one distinct action: what evidence calls a served call by.
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:._-]*$", max_length=60)]
 
 
 class Read(Config):
@@ -51,6 +56,22 @@ class Plan(Config):
     entries: list[str] = Field(min_length=1)
 
 
+class Delegate(Config):
+    """Hand work to a sub-agent. Its conversation is known by `prompt`, which it opens with, and plays `steps`."""
+
+    prompt: str = Field(min_length=8)
+    title: str = ""
+    steps: list[Step] = Field(min_length=1)
+
+
+class Mcp(Config):
+    """Call a tool of an MCP server that the client passed to the session."""
+
+    server: Id
+    tool: Id
+    arguments: dict[str, Any] = {}
+
+
 class Tool(Config):
     """A raw call, for what no meaning says. One text instead of a mapping is for a freeform tool."""
 
@@ -68,6 +89,8 @@ class Meanings(Config):
     list: List | None = None
     search: Search | None = None
     plan: Plan | None = None
+    delegate: Delegate | None = None
+    mcp: Mcp | None = None
     tool: Tool | None = None
 
     def said(self) -> Iterator[tuple[str, BaseModel]]:
@@ -177,6 +200,8 @@ class Step(Meanings):
 
     #: For `when` of a later step.
     name: Id | None = None
+    #: Of its one call; unique in the script, those of sub-agents with the others.
+    label: Label | None = None
     #: Without it the step is always served; with it, only then, else the next one is looked at.
     when: When | None = None
     think: str | None = None
@@ -196,10 +221,21 @@ class Step(Meanings):
         for call in self.calls:
             yield from call.said()
 
+    def delegates(self) -> Iterator[tuple[Place, Delegate]]:
+        """(place in the step, what it says) of each call that hands work to a sub-agent."""
+        if self.delegate is not None:
+            yield ("delegate",), self.delegate
+        for index, call in enumerate(self.calls):
+            if call.delegate is not None:
+                yield ("calls", index, "delegate"), call.delegate
+
     @model_validator(mode="after")
     def _not_empty(self) -> Step:
         if self.think is None and self.say is None and not any(True for _ in self.meant()):
             raise ValueError(f"needs at least one of: {', '.join((*_SPOKEN, *MEANINGS, 'calls'))}")
+        calls = sum(1 for _ in self.meant())
+        if self.label is not None and calls != 1:
+            raise ValueError(f"the label {self.label!r} names one action, the step has {calls} calls")
         return self
 
 
@@ -223,28 +259,85 @@ class Script(Config):
     streaming: Streaming = Streaming()
     dialects: list[Literal["anthropic", "openai-chat", "openai-responses", "gemini"]] | None = None
 
-    def problems(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Script:
+        labels: set[str] = set()
+        for step in every_step(self.steps):
+            if step.label is not None:
+                if step.label in labels:
+                    raise ValueError(f"the label {step.label!r} stands twice")
+                labels.add(step.label)
+        prompts = [one.prompt for one in self.conversations()]
+        if len(set(prompts)) < len(prompts):
+            raise ValueError("two sub-agents have the same prompt; their conversations could not be told apart")
+        return self
+
+    def conversations(self) -> Iterator[Conversation]:
+        """The run's own, then those of the sub-agents, in the order of the script."""
+        yield Conversation(self.steps)
+        for number, (place, delegate) in enumerate(_delegates(self.steps, ("steps",))):
+            yield Conversation(delegate.steps, (*place, "steps"), number, delegate.prompt)
+
+    def problems(self) -> Iterator[tuple[Place, str]]:
         """(place, what is wrong) of each step that can never be served as it is meant."""
+        for conversation in self.conversations():
+            for _, place, problem in conversation.problems():
+                yield place, problem
+
+    def meanings(self) -> set[str]:
+        """The meanings an adapter's tool map must know."""
+        return {meaning for step in every_step(self.steps) for meaning, _ in step.meant()} - {"tool"}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Steps that are served to one history: the run's own, or (`number` from 0) a sub-agent's, which `prompt` opens."""
+
+    steps: list[Step]
+    place: Place = ("steps",)
+    number: int | None = None
+    prompt: str | None = None
+
+    def called(self, index: int) -> str:
+        """How a message names a step."""
+        return f"step {index}" if self.number is None else f"sub-agent {self.number}, step {index}"
+
+    def problems(self) -> Iterator[tuple[int, Place, str]]:
+        """(step, place in the script, what is wrong) of each step that can never be served as it is meant."""
         names: dict[str, int] = {}
         ended: int | None = None
         for index, step in enumerate(self.steps):
-            here = ("steps", index)
+            here = (*self.place, index)
             if ended is not None:
-                yield here, f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
+                told = f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
+                yield index, here, told
             if step.when is not None:
                 if index == 0:
-                    yield (*here, "when"), "the first step has no step before it"
+                    yield index, (*here, "when"), "the first step has no step before it"
                 if step.when.step is not None and step.when.step not in names:
-                    known = ", ".join(names) or "none"
-                    yield (*here, "when", "step"), f"no earlier step is named '{step.when.step}' (named: {known})"
+                    told = f"no earlier step is named '{step.when.step}' (named: {', '.join(names) or 'none'})"
+                    yield index, (*here, "when", "step"), told
             if step.name is not None:
                 if step.name in names:
-                    yield (*here, "name"), f"step {names[step.name]} has this name"
+                    yield index, (*here, "name"), f"step {names[step.name]} has this name"
                 names[step.name] = index
             ends = step.stop != "max_tokens" and not any(True for _ in step.meant())
             if ended is None and ends and step.when is None:
                 ended = index
 
-    def meanings(self) -> set[str]:
-        """The meanings an adapter's tool map must know."""
-        return {meaning for step in self.steps for meaning, _ in step.meant()} - {"tool"}
+
+def every_step(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, a sub-agent's right after the step that hands work to it."""
+    for step in steps:
+        yield step
+        for _, delegate in step.delegates():
+            yield from every_step(delegate.steps)
+
+
+def _delegates(steps: Iterable[Step], place: Place) -> Iterator[tuple[Place, Delegate]]:
+    """(place, what it says) of every hand-over, an inner one right after the one whose sub-agent makes it."""
+    for index, step in enumerate(steps):
+        for inside, delegate in step.delegates():
+            here = (*place, index, *inside)
+            yield here, delegate
+            yield from _delegates(delegate.steps, (*here, "steps"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from runner.config.base import Config, Id
 
@@ -47,6 +47,42 @@ class ClientCapabilities(Config):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+class Probe(Config):
+    """One request after the turn; sent only where the agent advertises what it needs."""
+
+    do: Literal["set-config-option", "set-mode", "prompt", "list", "load", "resume", "fork", "close"]
+    #: set-config-option: id of the option. Its `value` must be one that the agent offers.
+    option: str | None = None
+    #: set-config-option: the value; set-mode: the mode's id.
+    value: str | bool | None = None
+    #: prompt: the text; default the fixture's prompt again, which plays the script once more.
+    text: str | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Probe:
+        if self.do == "set-config-option" and (self.option is None or self.value is None):
+            raise ValueError("set-config-option needs 'option' and 'value'")
+        if self.do == "set-mode" and not isinstance(self.value, str):
+            raise ValueError("set-mode needs 'value', the mode's id")
+        return self
+
+
+class OpenBuffer(Config):
+    """A document that the editor holds open with text that is not on disk. `{canary:<name>}` is filled in."""
+
+    #: Relative to the workspace.
+    path: str
+    #: The whole text; or what stands after the disk's own.
+    text: str | None = None
+    append: str | None = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> OpenBuffer:
+        if (self.text is None) == (self.append is None):
+            raise ValueError("either 'text' or 'append' is wanted")
+        return self
+
+
 class Surface(Config):
     """One YAML file under configs/surfaces."""
 
@@ -59,6 +95,14 @@ class Surface(Config):
     mcp_servers: list[dict[str, Any]] = []
     #: session/new: additionalDirectories, `{workspace}` filled in; sent only when not empty.
     additional_directories: list[str] = []
+    #: Image under images/ whose /opt/toolbox is mounted there, read-only: programs that no agent's image has.
+    toolbox: Id | None = None
+    #: Seconds between the session's set-up and the first prompt, as a person takes them: servers may still be starting.
+    settle_s: float = Field(default=0.0, ge=0)
+    #: Before the first prompt.
+    open_buffers: list[OpenBuffer] = []
+    #: After the turn, in order.
+    probes: list[Probe] = []
     #: Overrides of the adapter's session set-up.
     mode: str | None = None
     config_options: dict[str, str | bool] = Field(default_factory=dict)

@@ -17,7 +17,8 @@ MAX_JOBS = 64
 class Matrix(Config):
     """The product of the lists: every combination is an arm."""
 
-    adapters: list[Id] = Field(min_length=1)
+    #: Default: the sweep's.
+    adapters: list[Id] = []
     surfaces: list[Id] = Field(min_length=1)
     fixtures: list[Id] = Field(min_length=1)
     #: Built-in names or a policy written out.
@@ -29,6 +30,8 @@ class Matrix(Config):
     expect: str = "passed"
     #: Replicates of its arms, where they differ from the sweep's.
     repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
+    #: What differs from the sweep's knobs.
+    knobs: Knobs | None = None
     #: Every arm a second time, identical but for `--twin` at the end of its name: what a comparison calls different
     #: then is chance (A/A).
     twin: bool = False
@@ -39,6 +42,8 @@ class Sweep(Config):
 
     id: Id
     title: str = ""
+    #: Of every entry of `arms` that names none.
+    adapters: list[Id] = []
     arms: list[Matrix] = Field(min_length=1)
     repeat: int = Field(default=3, gt=0, le=MAX_REPEAT)
     #: Order: each block holds every arm once, shuffled by this seed.
@@ -51,3 +56,10 @@ class Sweep(Config):
     knobs: Knobs = Knobs()
     #: What `acpbench compare`, `sweep --confirm` and `nightly` hold against what.
     compare: Comparison | None = None
+
+    def complete(self) -> Sweep:
+        """With the sweep's adapters in every entry of `arms` that names none."""
+        arms = [
+            matrix if matrix.adapters else matrix.model_copy(update={"adapters": self.adapters}) for matrix in self.arms
+        ]
+        return self.model_copy(update={"arms": arms})

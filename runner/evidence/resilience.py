@@ -32,14 +32,15 @@ class Incident:
 
 def incidents(entries: Iterable[Entry]) -> list[Incident]:
     """One per step that met a fault, in order of arrival. A step that comes again in a later turn is another one."""
-    groups: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
-    turn: dict[int, int] = {}
+    groups: defaultdict[tuple[str | None, int, int], list[Entry]] = defaultdict(list)
+    turn: dict[tuple[str | None, int], int] = {}
     for entry in sorted(entries, key=lambda entry: entry.seq):
         if entry.step is None or entry.attempt is None:
             continue
         # The gateway counts each turn's attempts from 1.
-        turn[entry.step] = turn.get(entry.step, 0) + (entry.attempt == 1)
-        groups[entry.step, turn[entry.step]].append(entry)
+        step = (entry.subagent, entry.step)
+        turn[step] = turn.get(step, 0) + (entry.attempt == 1)
+        groups[*step, turn[step]].append(entry)
     return [_incident(group) for group in groups.values() if any(entry.fault for entry in group)]
 
 

@@ -14,6 +14,8 @@ Placeholders in a tool map's arguments, beside the meaning's own fields:
 - an edit's or a write's `{patch}` is the same change as the body of an apply_patch tool (`runner.gateway.patch`).
 
 Arguments that are one text, not a mapping, are for freeform tools; the gateway takes them for those alone.
+
+A sub-agent's steps are served to the conversation that opens with its prompt (`subagents`, in the order of the script).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Edit, Plan, Read, Script, When, Write
+from runner.config.script import Conversation, Edit, Plan, Read, Script, Step, When, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
 from runner.gateway import patch
@@ -42,8 +44,9 @@ _EACH = "<entries>"
 def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
     """Return the program (JSON data; the same for the same arguments).
 
-    Its keys: `dialect`, `steps` (each `index`, `when`, `say`, `think`, `calls`, `usage`, `finish`, `latency`,
-    `faults`), `turns`, `side_requests`, `results`, `continuations`, `streaming`, `latency`.
+    Its keys: `dialect`, `steps` (each `index`, `label`, `when`, `say`, `think`, `calls`, `usage`, `finish`, `latency`,
+    `faults`), `subagents` (each `name`, `marker`, `steps`), `turns`, `side_requests`, `results`, `continuations`,
+    `streaming`, `latency`.
 
     :param workspace: absolute path of the workspace inside the container.
     :raises UsageError: the script is not for this dialect.
@@ -53,11 +56,18 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
     if script.dialects is not None and adapter.dialect not in script.dialects:
         served = ", ".join(script.dialects)
         raise UsageError(f"script {script.id} is for {served}; adapter {adapter.id} speaks {adapter.dialect}")
-    for place, problem in script.problems():
-        raise StepError(script, int(place[1]), problem)
+    own, *delegated = script.conversations()
     return {
         "dialect": adapter.dialect,
-        "steps": [_step(index, script, adapter, workspace) for index in range(len(script.steps))],
+        "steps": _steps(own, script, adapter, workspace),
+        "subagents": [
+            {
+                "name": f"subagent-{one.number}",
+                "marker": one.prompt,
+                "steps": _steps(one, script, adapter, workspace),
+            }
+            for one in delegated
+        ],
         "turns": script.turns,
         "side_requests": [rule.model_dump(mode="json") for rule in adapter.side_requests],
         "results": adapter.results.model_dump(mode="json"),
@@ -70,24 +80,33 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
 class StepError(UsageError):
     """A step that cannot be compiled."""
 
-    def __init__(self, script: Script, step: int, problem: str) -> None:
-        super().__init__(f"script {script.id}, step {step}: {problem}")
-        self.step = step
-        self.problem = problem
+    def __init__(self, script: Script, conversation: Conversation, index: int, problem: str) -> None:
+        self.problem = f"{conversation.called(index)}: {problem}"
+        self.place = (*conversation.place, index)
+        super().__init__(f"script {script.id}, {self.problem}")
 
 
-def _step(index: int, script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
-    step = script.steps[index]
-    try:
-        calls = [
-            {"meaning": meaning, "alternatives": _alternatives(meaning, said, adapter, workspace)}
-            for meaning, said in step.meant()
-        ]
-    except _Problem as problem:
-        raise StepError(script, index, str(problem)) from None
+def _steps(conversation: Conversation, script: Script, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+    for index, _, problem in conversation.problems():
+        raise StepError(script, conversation, index, problem)
+    compiled = []
+    for index, step in enumerate(conversation.steps):
+        try:
+            compiled.append(_step(index, step, conversation, adapter, workspace))
+        except _Problem as problem:
+            raise StepError(script, conversation, index, str(problem)) from None
+    return compiled
+
+
+def _step(index: int, step: Step, conversation: Conversation, adapter: Adapter, workspace: str) -> dict[str, Any]:
+    calls = [
+        {"meaning": meaning, "alternatives": _alternatives(meaning, said, adapter, workspace)}
+        for meaning, said in step.meant()
+    ]
     return {
         "index": index,
-        "when": _when(step.when, script),
+        "label": step.label,
+        "when": _when(step.when, conversation),
         "say": step.say,
         "think": step.think,
         "calls": calls,
@@ -98,11 +117,11 @@ def _step(index: int, script: Script, adapter: Adapter, workspace: str) -> dict[
     }
 
 
-def _when(when: When | None, script: Script) -> dict[str, Any] | None:
+def _when(when: When | None, conversation: Conversation) -> dict[str, Any] | None:
     """`step` becomes an index; None stays: the step served last."""
     if when is None:
         return None
-    indices = {step.name: index for index, step in enumerate(script.steps)}
+    indices = {step.name: index for index, step in enumerate(conversation.steps)}
     return {**when.model_dump(mode="json"), "step": None if when.step is None else indices[when.step]}
 
 
@@ -123,7 +142,7 @@ class _Problem(Exception):
 
 def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
     """What placeholders stand for. A null field is kept: it makes its key vanish."""
-    fields = said.model_dump(mode="json")
+    fields = said.model_dump(mode="json", exclude={"steps"})
     if isinstance(relative := fields.get("path"), str):
         fields["relative_path"] = relative
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
@@ -140,7 +159,11 @@ def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
 
 
 def _alternative(call: ToolCall, fields: Mapping[str, Any], context: str) -> dict[str, Any]:
-    return {"tool": call.tool, "arguments": _filled(call.arguments, fields, f"{context}, {call.tool}")}
+    context = f"{context}, {call.tool}"
+    return {
+        "tool": str(_filled_text(call.tool, fields, context)),
+        "arguments": _filled(call.arguments, fields, context),
+    }
 
 
 def _filled(template: Any, fields: Mapping[str, Any], context: str) -> Any:

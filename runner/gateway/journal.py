@@ -5,7 +5,7 @@ What it says about the script is the verdict, never the agent's stop reason: som
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -102,6 +102,8 @@ class Entry(Part):
     rule: str | None
     #: Main requests and faults: index of the step asked for. A retry serves the same step again.
     step: int | None
+    #: Main requests and faults: the sub-agent whose steps `step` counts; None: they are the run's own.
+    subagent: str | None = None
     #: Main requests: the steps passed over for this one.
     skipped: list[Skipped] = []
     #: The kind of fault that the answer met.
@@ -152,21 +154,26 @@ def parse_journal(lines: Iterable[bytes]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.seq)
 
 
-def unserved_steps(entries: Iterable[Entry], program: Mapping[str, Any]) -> list[int]:
-    """Indices of the steps that no request asked for. A step whose answer the client cut off counts as served."""
-    served = {entry.step for entry in entries if entry.kind == "main"}
-    return [step["index"] for step in program["steps"] if step["index"] not in served]
+def unserved_steps(
+    entries: Iterable[Entry], steps: Iterable[Mapping[str, Any]], subagent: str | None = None
+) -> list[int]:
+    """Indices of one conversation's steps that no request asked for. One whose answer was cut off counts as served."""
+    served = {entry.step for entry in entries if entry.kind == "main" and entry.subagent == subagent}
+    return [step["index"] for step in steps if step["index"] not in served]
 
 
-def skipped_steps(entries: Collection[Entry], program: Mapping[str, Any]) -> dict[int, str]:
-    """The unserved steps that the script itself made unreachable -> why: a condition that did not hold, a branch that
-    ended the turn, a fault after which the agent asked no more."""
-    left = unserved_steps(entries, program)
-    reasons = {one.step: one.reason for entry in entries for one in entry.skipped}
-    asked = [entry for entry in entries if entry.kind in ("main", "fault") and entry.step is not None]
+def skipped_steps(
+    entries: Iterable[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None = None
+) -> dict[int, str]:
+    """One conversation's unserved steps that the script itself made unreachable -> why: a condition that did not hold,
+    a branch that ended the turn, a fault after which the agent asked no more."""
+    mine = [entry for entry in entries if entry.subagent == subagent]
+    left = unserved_steps(mine, steps, subagent)
+    reasons = {one.step: one.reason for entry in mine for one in entry.skipped}
+    asked = [entry for entry in mine if entry.kind in ("main", "fault") and entry.step is not None]
     if asked:
         last = asked[-1]
-        step = program["steps"][last.step]
+        step = next(step for step in steps if step["index"] == last.step)
         if last.kind == "fault":
             attempts = sum(entry.kind == "fault" and entry.step == last.step for entry in asked)
             why = f"the agent gave up step {last.step} after {attempts} failed request(s)"
@@ -187,14 +194,22 @@ def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, s
         if entry.kind == "miss":
             nearest = f"; nearest: {entry.nearest}" if entry.nearest else ""
             problems.append(f"request {entry.seq} ({entry.method} {entry.path}): {entry.reason}{nearest}")
-    skipped = skipped_steps(entries, program)
-    left = [index for index in unserved_steps(entries, program) if index not in skipped]
-    if left and stopped is None:
-        served = [entry.step for entry in entries if entry.step is not None]
-        nearest = f"the last one served is step {max(served)}" if served else "no step was served at all"
-        names = ", ".join(_name(program["steps"][index]) for index in left)
-        problems.append(f"{len(left)} of {len(program['steps'])} steps were not asked for: {names}; nearest: {nearest}")
+    if stopped is None:
+        problems += _left(entries, program["steps"], None)
+        for part in program.get("subagents", []):
+            problems += [f"{part['name']}: {words}" for words in _left(entries, part["steps"], part["name"])]
     return problems
+
+
+def _left(entries: Collection[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None) -> list[str]:
+    skipped = skipped_steps(entries, steps, subagent)
+    left = [index for index in unserved_steps(entries, steps, subagent) if index not in skipped]
+    if not left:
+        return []
+    served = [entry.step for entry in entries if entry.step is not None and entry.subagent == subagent]
+    nearest = f"the last one served is step {max(served)}" if served else "no step was served at all"
+    names = ", ".join(_name(steps[index]) for index in left)
+    return [f"{len(left)} of {len(steps)} steps were not asked for: {names}; nearest: {nearest}"]
 
 
 def _name(step: Mapping[str, Any]) -> str:

@@ -113,6 +113,13 @@ class Request:
             raise OpError("bad_request", f"{name}: a list of strings is wanted")
         return values
 
+    def objects(self, name: str) -> list[dict[str, Any]]:
+        """A list of objects; absent is empty."""
+        values: list[Any] = self._typed(name, list) if name in self.args else []
+        if not all(isinstance(value, dict) for value in values):
+            raise OpError("bad_request", f"{name}: a list of objects is wanted")
+        return values
+
     def text_map(self, name: str) -> dict[str, str]:
         values: dict[str, Any] = self._typed(name, dict)
         if not all(isinstance(value, str) for value in values.values()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from . import gitobj, tree
+from . import gitobj, planted, tree
 from .channel import OpError
 from .git import git
 from .gitobj import Entry
@@ -72,10 +72,19 @@ class Prepared(NamedTuple):
     #: Of the repository's own files that say how git behaves; see `git_state`.
     git_state: dict[str, str]
     proofs: list[Proof]
+    #: Outside the workspace; what lies in HOME stands in `home` too.
+    planted: list[planted.Planted] = []
 
 
 def prepare(
-    layout: Layout, fixture: str, archive: bytes, pins: Pins, home: dict[str, str], *, fsck: bool = True
+    layout: Layout,
+    fixture: str,
+    archive: bytes,
+    pins: Pins,
+    home: dict[str, str],
+    *,
+    plant: list[dict[str, Any]] | None = None,
+    fsck: bool = True,
 ) -> Prepared:
     """Writes the workspace and HOME, commits, and checks the result against the pins.
 
@@ -98,14 +107,17 @@ def prepare(
     ]
     if fsck:
         proofs.append(_fsck(workspace))
+    items = plant or []
+    written = write_home(layout, home)
     return Prepared(
         workspace=workspace,
         tree=tree_name,
         commit=commit,
         manifest=manifest,
-        home=write_home(layout, home),
+        home={**written, **planted.blobs_below(layout.home, items)},
         git_state=git_state(workspace),
         proofs=proofs,
+        planted=planted.plant(items, layout.workspaces, workspace, layout.home, layout.tmp),
     )
 
 

@@ -13,7 +13,7 @@ import stat
 import struct
 from collections.abc import Callable
 
-from . import gitobj, procs, tree
+from . import gitobj, planted, procs, tree
 from .channel import OpError
 from .fixture import Layout, Prepared, Proof, commit_tree, head_commit
 
@@ -33,6 +33,7 @@ def prove(layout: Layout, prepared: Prepared | None, uid: int, workspace: str, s
         ("no-new-privileges", no_new_privileges),
         ("home", lambda: home(layout, {} if prepared is None else prepared.home)),
         ("workspace", lambda: clean_workspace(workspace, prepared)),
+        ("planted", lambda: [] if prepared is None else planted.differences(prepared.planted)),
         ("state", lambda: agent_state(layout, workspace, state_dirs, {} if prepared is None else prepared.home)),
     ]
     return [_proof(name, check) for name, check in checks]

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, procs, proofs, system, verify
+from . import collect, files, fixture, procs, proofs, reset, system, verify
 from .agent import Agent, Streams
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
@@ -46,7 +46,9 @@ class Guest:
         dispatcher = Dispatcher(self.channel)
         dispatcher.register("clock", self.clock)
         dispatcher.register("prepare", self.prepare)
+        dispatcher.register("reset", self.reset)
         dispatcher.register("prove", self.prove)
+        dispatcher.register("survey", self.survey)
         dispatcher.register("stop", self.stop)
         if self.agent is None:
             dispatcher.register("verify", self.verify, slow=True)
@@ -69,17 +71,44 @@ class Guest:
 
     def prepare(self, request: Request) -> dict[str, Any]:
         self._before_go("prepare")
-        self.prepared = prepared = fixture.prepare(
+        self.prepared = fixture.prepare(
             self.layout,
             request.text("fixture"),
             request.blob("tar"),
             fixture.Pins(request.optional_text("tree"), request.optional_text("commit")),
             request.text_map("home"),
+            plant=request.objects("plant"),
         )
+        return self._told(self.prepared)
+
+    def reset(self, request: Request) -> dict[str, Any]:
+        """`reset` {mode, and all of `prepare`} -> as `prepare`: in a container that was kept from an earlier run."""
+        self._before_go("reset")
+        self.prepared = reset.reset(
+            self.layout,
+            request.text("fixture"),
+            request.blob("tar"),
+            fixture.Pins(request.optional_text("tree"), request.optional_text("commit")),
+            request.text_map("home"),
+            request.objects("plant"),
+            request.text("mode"),
+        )
+        return self._told(self.prepared)
+
+    def survey(self, request: Request) -> dict[str, Any]:
+        """`survey` {state_dirs} -> {found: [{kind, path, sha256}]}. Error: `not_prepared`."""
+        self._before_go("survey")
+        if self.prepared is None:
+            raise OpError("not_prepared", "prepare or reset comes first")
+        found = reset.survey(self.layout, self.prepared, request.texts("state_dirs"))
+        return {"found": [one.as_json() for one in found]}
+
+    def _told(self, prepared: fixture.Prepared) -> dict[str, Any]:
         return {
             "tree": prepared.tree,
             "commit": prepared.commit,
             "proofs": [proof.as_json() for proof in prepared.proofs],
+            "planted": [one.as_json() for one in prepared.planted],
         }
 
     def prove(self, request: Request) -> dict[str, Any]:

@@ -99,6 +99,12 @@ def build_lock(
         "models": _models(loaded),
         "limits": {name: adapter.limits.model_dump() for name, adapter in sorted(loaded.adapters.items())},
         "knobs": sweep.knobs.model_dump(),
+        # What single entries of `arms` (from 0) set otherwise.
+        "knobs_of_arms": {
+            str(index): matrix.knobs.model_dump(exclude_unset=True)
+            for index, matrix in enumerate(sweep.arms)
+            if matrix.knobs is not None
+        },
         "jobs": jobs,
         "engine": _sorted(engine),
         "kernel": kernel,

@@ -59,6 +59,66 @@ class Proof(Schema):
     detail: str = ""
 
 
+class Found(Schema):
+    """Something at the start that a pristine start would not have. `path`: below the workspace for the first four."""
+
+    kind: Literal["untracked", "ignored", "modified", "deleted", "state", "home"]
+    path: str
+    sha256: str | None = None
+
+
+class Planted(Schema):
+    """A file or link outside the workspace as it was before the start; what it was afterwards: fsdiff.json."""
+
+    path: str
+    kind: Literal["file", "link"]
+    sha256: str | None = None
+    target: str | None = None
+    #: Canaries in its content.
+    canaries: list[str] = []
+
+
+class Probe(Schema):
+    """A request of ours after the turn. Counts are of session/update frames of its session with content."""
+
+    name: str
+    method: str
+    #: Whether the agent offers it; what is not offered is not sent.
+    advertised: bool
+    params: dict[str, Any] = {}
+    sent_seq: int | None = None
+    answered_seq: int | None = None
+    ok: bool | None = None
+    error: str | None = None
+    #: Between request and answer; in the quiet window after the answer.
+    updates_before: int = 0
+    updates_after: int = 0
+
+
+class Mediated(Schema):
+    """One fs/write_text_file that was carried out. Hashes are git blob hashes."""
+
+    path: str
+    before: str | None
+    after: str
+    seq: int
+    t_ns: int
+    #: The editor held text for it that was not on disk; and the agent had not read that text.
+    was_unsaved: bool
+    overwrote_unseen: bool
+
+
+class Buffer(Schema):
+    """A document that the editor held open with text that was not on disk. Hashes are git blob hashes."""
+
+    path: str
+    text: str
+    blob: str
+    disk_blob: str | None
+    unsaved_at_end: bool = True
+    blob_at_end: str
+
+
 class AgentExit(Schema):
     """The agent's own process. `signal` is set where it died by one."""
 
@@ -142,8 +202,20 @@ class Record(Schema):
     phases: list[Phase] = []
     proofs: list[Proof] = []
     findings: list[Finding] = []
+    #: Engine's id of the agent's container: one for all replicates of an arm that keeps its container.
+    container: str | None = None
+    #: Nothing of an earlier run was there; None: never looked.
+    pristine: bool | None = None
+    found_at_start: list[Found] = []
+    #: The fixture's, name -> string.
+    canaries: dict[str, str] = {}
+    planted: list[Planted] = []
     agent: AgentExit | None = None
     turns: list[Turn] = []
+    probes: list[Probe] = []
+    #: Writes that went through the client.
+    ledger: list[Mediated] = []
+    buffers: list[Buffer] = []
     verdict: Verdict | None = None
     #: Names and values of the agent's environment (the run's own token is masked).
     agent_env: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.evidence import cost, metrics
 from runner.outcome import MISSING
-from runner.plan import Cell
+from runner.plan import FRESH, Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.report.model import Arm, Exact, Report, Warning, same
@@ -87,7 +87,8 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
         sampled=sampled,
         warnings=[
             *_cell_warnings(cells, attempts),
-            *(_varying(exact) if head.model.startswith(_REPEATABLE) else []),
+            # Where the container is kept, the runs of an arm are meant to differ: each starts where the last one ended.
+            *(_varying(exact) if head.model.startswith(_REPEATABLE) and head.reset == FRESH else []),
             *_few(len(measured)),
             *_parallel(lock),
         ],

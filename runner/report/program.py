@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from runner.report.text import shortened
@@ -13,16 +13,23 @@ Row = tuple[object, ...]
 
 def rows(program: Mapping[str, Any], width: int) -> Iterator[Row]:
     """Rows (step, when, becomes, tokens, ends, faults); a step with several lines has None in the others' first column.
+    A sub-agent's steps come after the run's own, as `a<number>.<step>`.
 
     :param width: columns of `becomes`; what is longer is cut.
     """
-    for step in program["steps"]:
+    yield from _rows(program["steps"], "", width)
+    for number, one in enumerate(program["subagents"]):
+        yield from _rows(one["steps"], f"a{number}.", width)
+
+
+def _rows(steps: Iterable[Mapping[str, Any]], mark: str, width: int) -> Iterator[Row]:
+    for step in steps:
         lines = [shortened(line, width) for line in _becomes(step)]
         usage = step["usage"]
         total_in = usage["input"] + usage["cache_read"] + usage["cache_write"]
         ends = None if step["finish"] == "tool_use" else step["finish"]
         faults = ", ".join(_fault(fault) for fault in step["faults"]) or None
-        yield step["index"], _when(step["when"]), lines[0], f"{total_in:,}/{usage['output']:,}", ends, faults
+        yield f"{mark}{step['index']}", _when(step["when"]), lines[0], f"{total_in:,}/{usage['output']:,}", ends, faults
         for line in lines[1:]:
             yield "", "", line, "", "", ""
 

@@ -49,9 +49,10 @@ def render_with_model(
 
 
 def _asked(entry: Entry) -> str:
+    step = f"step {entry.step}" if entry.subagent is None else f"{entry.subagent}, step {entry.step}"
     what = {
-        "main": f"step {entry.step}",
-        "fault": f"step {entry.step}",
+        "main": step,
+        "fault": step,
         "side": f"side request {entry.rule}",
         "miss": "miss",
         "refused": "refused",

@@ -1,11 +1,12 @@
-"""The three volumes of a sweep: the guest's code, the model's socket, the gateway's journal."""
+"""The volumes of a sweep: the guest's code, the model's socket, the gateway's journal, and its toolboxes."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import tarfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 
 from docker import DockerClient
@@ -16,6 +17,8 @@ from runner.sandbox.labels import labels
 
 GUEST_TARGET = "/acpbench/guest"
 MODEL_TARGET = "/acpbench/model"
+#: Where a toolbox image has its programs, and where they are mounted.
+TOOLBOX_TARGET = "/opt/toolbox"
 #: Unchecked: nobody can write the volume afterwards, so no start need look at the sources.
 _COMPILE = ["python3", "-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", GUEST_TARGET]
 
@@ -58,18 +61,26 @@ class Volumes:
     guest: str
     model: str
     journal: str
+    #: Image folder -> volume with what that image has at `TOOLBOX_TARGET`.
+    toolboxes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, client: DockerClient, sweep: str, image: str) -> Volumes:
+    def create(
+        cls, client: DockerClient, sweep: str, image: str, toolboxes: Mapping[str, str] | None = None
+    ) -> Volumes:
         """Create them and fill `guest`; it is compiled once here, not at each start of a container.
 
+        toolboxes: image folder -> image id.
         :raises InfraError: the engine refuses.
         """
         mine = cls(
-            guest=f"acpbench-{sweep}-guest", model=f"acpbench-{sweep}-model", journal=f"acpbench-{sweep}-journal"
+            guest=f"acpbench-{sweep}-guest",
+            model=f"acpbench-{sweep}-model",
+            journal=f"acpbench-{sweep}-journal",
+            toolboxes={name: f"acpbench-{sweep}-toolbox-{name}" for name in toolboxes or {}},
         )
         with engine_errors("create the sweep's volumes"):
-            for name in (mine.guest, mine.model, mine.journal):
+            for name in mine.names:
                 client.api.create_volume(name=name, labels=labels(sweep))
         spec = Spec(
             name=f"acpbench-{sweep}-fill",
@@ -89,12 +100,36 @@ class Volumes:
                 raise InfraError("the guest cannot be compiled by the image's own Python")
         finally:
             filler.remove()
+        for name, toolbox in (toolboxes or {}).items():
+            mine._fill_toolbox(client, sweep, name, toolbox)
         return mine
 
+    @property
+    def names(self) -> list[str]:
+        return [self.guest, self.model, self.journal, *self.toolboxes.values()]
+
+    def _fill_toolbox(self, client: DockerClient, sweep: str, name: str, image: str) -> None:
+        """An empty volume takes over what the image has at its target as soon as a container is created with it."""
+        volume = self.toolboxes[name]
+        spec = Spec(
+            name=f"acpbench-{sweep}-fill-{name}",
+            image=image,
+            command=["never-started"],
+            labels=labels(sweep),
+            user="0:0",
+            mounts={volume: TOOLBOX_TARGET},
+            writable=frozenset({volume}),
+        )
+        filler = Container(client, spec)
+        try:
+            filler.create()
+        finally:
+            filler.remove()
+
     def remove(self, client: DockerClient) -> list[str]:
-        """Remove all three; returns what could not be removed, with the engine's words."""
+        """Remove all; returns what could not be removed, with the engine's words."""
         failed = []
-        for name in (self.guest, self.model, self.journal):
+        for name in self.names:
             try:
                 with engine_errors(f"remove volume {name}"):
                     client.api.remove_volume(name, force=True)

@@ -22,44 +22,61 @@ from runner.acp.state import OpenRequest
 from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
 from runner.records.schema import Finding, Turn
 from runner.surfaces.callbacks import Answer, Callbacks
+from runner.surfaces.documents import Documents
 from runner.surfaces.driver import Driver, Scene
+from runner.surfaces.probes import Prober
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
+from runner.wire.jsonrpc import Id
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
 
 
 class AcpDriver(Driver):
-    """initialize -> session/new -> mode and options -> session/prompt -> quiet window."""
+    """initialize -> session/new -> mode and options -> session/prompt -> quiet window -> probes."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.client = Client(scene.surface.client_capabilities.as_json())
         self.callbacks = Callbacks(scene.guest, self.when_done, scene.policy, scene.cwd, scene.roots)
+        self.documents = Documents(scene, self.callbacks.buffers)
         self._session: SessionCreated | None = None
         self._turn_over = False
         self._configured = 0
-        self._updates = 0
+        #: Every session/update: seq, session, kind.
+        self.updates: list[tuple[int, str, str]] = []
+        #: What our requests were answered, by their ids.
+        self.answers: dict[Id, CallDone | SessionCreated | PromptDone | PeerError] = {}
+        #: Frames of the last session/prompt: sent, answered.
+        self.prompt_seqs: tuple[int | None, int | None] = (None, None)
+        self._turn_updates = 0
         #: Asks that the policy never answers: they are open, but we owe nothing.
         self._ignored: list[OpenRequest] = []
 
     def play(self) -> None:
         scene, limits = self.scene, self.scene.deadlines
+        self.documents.open()
         with scene.phases.phase("initialize"):
-            self._send(self.client.initialize(CLIENT_INFO))
+            self.send(self.client.initialize(CLIENT_INFO))
             self.wait("initialize", limits.initialize, lambda: self.client.initialized is not None)
         with scene.phases.phase("session_new"):
             new = self.client.session_new(scene.cwd, scene.surface.mcp_servers, scene.additional_directories)
-            self._send(new)
+            self.send(new)
             self.wait("session_new", limits.session_new, lambda: self._session is not None)
         assert self._session is not None
         with scene.phases.phase("configure"):
             self._configure(self._session)
+        if scene.surface.settle_s:
+            with scene.phases.phase("settle"):
+                self.read_on(scene.surface.settle_s)
         with scene.phases.phase("prompt"):
-            self._prompt(self._session)
+            self.prompt(self._session, scene.prompt)
         with scene.phases.phase("quiet"):
             self.read_on(limits.quiet)
+        if scene.surface.probes:
+            with scene.phases.phase("probe"):
+                Prober(self, self._session).play(scene.surface.probes)
 
     @property
     def owes_answer(self) -> bool:
@@ -67,7 +84,7 @@ class AcpDriver(Driver):
 
     # sending
 
-    def _send(self, line: bytes) -> Frame | None:
+    def send(self, line: bytes) -> Frame | None:
         return self.scene.pipe.send(line) if line else None
 
     def _configure(self, session: SessionCreated) -> None:
@@ -85,16 +102,19 @@ class AcpDriver(Driver):
 
     def _ask_once(self, line: bytes) -> None:
         seen = self._configured
-        self._send(line)
+        self.send(line)
         self.wait("configure", self.scene.deadlines.configure, lambda: self._configured > seen)
 
-    def _prompt(self, session: SessionCreated) -> None:
+    def prompt(self, session: SessionCreated, text: str) -> None:
+        """One turn. Raises PhaseTimeout after a cancel, AgentError where it is answered with an error."""
         limits = self.scene.deadlines
-        frame = self._send(self.client.session_prompt(session.session_id, self.scene.prompt))
+        self._turn_over, self._turn_updates = False, 0
+        frame = self.send(self.client.session_prompt(session.session_id, text))
         assert frame is not None
+        self.prompt_seqs = (frame.seq, None)
         self.played.turns.append(Turn(sent_ns=frame.t_ns))
         try:
-            self.wait("first_update", limits.first_update, lambda: self._updates > 0 or self._turn_over)
+            self.wait("first_update", limits.first_update, lambda: self._turn_updates > 0 or self._turn_over)
             self.wait("turn", limits.turn, lambda: self._turn_over, silence=True)
         except PhaseTimeout:
             self._cancel(session)
@@ -104,7 +124,7 @@ class AcpDriver(Driver):
         """session/cancel, then a grace in which the agent still gets every answer and may end its turn."""
         self.played.unreachable = "the turn was cancelled"
         for line in self.client.session_cancel(session.session_id):
-            self._send(line)
+            self.send(line)
         self._ignored.clear()
         try:
             self.wait("cancel_grace", self.scene.deadlines.cancel_grace, lambda: self._turn_over)
@@ -120,13 +140,14 @@ class AcpDriver(Driver):
             self.client.note(OVERSIZE, f"a line of {frame.length} bytes", frame.seq)
             return
         for event in self.client.receive(frame.raw, frame.seq, frame.t_ns):
-            self._send(event.reply)
+            self.send(event.reply)
             self._react(event)
 
     def _react(self, event: Event) -> None:
         match event:
-            case Update(phase="turn"):
-                self._updates += 1
+            case Update():
+                self.updates.append((event.seq, event.session_id, event.kind))
+                self._turn_updates += event.phase == "turn"
             case PermissionRequest(reply=b""):
                 self._permission(event)
             case ClientRequest():
@@ -140,17 +161,23 @@ class AcpDriver(Driver):
                 info = event.result.get("agentInfo")
                 self.played.agent_info = info if isinstance(info, dict) else None
             case SessionCreated():
-                self._session = event
+                self.answers[event.id] = event
+                self._session = self._session or event
             case PromptDone():
+                self.answers[event.id] = event
                 self._turn_over = True
                 self._end_turn(event)
             case CallDone():
+                self.answers[event.id] = event
                 self._configured += 1
             case PeerError():
+                self.answers[event.id] = event
                 self._peer_error(event)
 
     def _peer_error(self, event: PeerError) -> None:
         words = f"{event.method} was answered with an error: {event.message}"
+        if self.played.turns and event.method != "session/prompt":
+            return  # a probe's, which reports it itself
         if event.method in _CONFIGURING:
             self._note("configure-refused", words, event.seq)
             self._configured += 1
@@ -161,6 +188,7 @@ class AcpDriver(Driver):
             raise AgentGaveUp(words)
 
     def _end_turn(self, event: PromptDone) -> None:
+        self.prompt_seqs = (self.prompt_seqs[0], event.seq)
         turn = self.played.turns[-1]
         turn.result_ns = event.t_ns
         turn.stop_reason = event.stop_reason
@@ -180,7 +208,7 @@ class AcpDriver(Driver):
             return
 
         def reply() -> None:
-            self._send(self.client.answer_permission(event.id, decision))
+            self.send(self.client.answer_permission(event.id, decision))
 
         if decision.delay_s:
             self.later(decision.delay_s, reply)
@@ -192,14 +220,18 @@ class AcpDriver(Driver):
             line = self.client.respond(event.id, answer.result)
         else:
             line = self.client.respond_error(event.id, answer.code, answer.message)
-        self._send(line)
+        self.send(line)
 
     # the end
 
+    def note(self, finding: Finding) -> None:
+        self.played.findings.append(finding)
+
     def _note(self, finding: str, message: str, seq: int | None = None) -> None:
-        self.played.findings.append(Finding(id=finding, message=message, seq=seq))
+        self.note(Finding(id=finding, message=message, seq=seq))
 
     def conclude(self) -> None:
+        self.played.ledger, self.played.buffers = self.documents.close()
         self.client.finish()
         for found in self.client.findings.kept:
             self._note(found.id, found.message, found.seq)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.acp.buffers import EditorBuffers
+from runner.acp.elicit import filled
 from runner.config.policy import Policy
 from runner.errors import InfraError
 from runner.sandbox.channel import GuestChannel, GuestRefused, Reply
@@ -147,9 +148,10 @@ class Callbacks:
 
     # elicitation
 
-    def _elicit(self, _params: dict[str, Any], _seq: int, _t_ns: int, respond: Respond) -> None:
+    def _elicit(self, params: dict[str, Any], _seq: int, _t_ns: int, respond: Respond) -> None:
         action = self._policy.elicitation
-        respond(Answer(result={"action": action, "content": {}} if action == "accept" else {"action": action}))
+        content = {"content": filled(params.get("requestedSchema"))} if action == "accept" else {}
+        respond(Answer(result={"action": action, **content}))
 
 
 def _nothing(_reply: Reply) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from typing import Any
 from runner.config.adapter import Adapter, Launch, Session
 from runner.config.knobs import Deadlines
 from runner.config.policy import Policy
-from runner.config.surface import Surface
+from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
 from runner.phases import PhaseClock
-from runner.records.schema import Finding, Turn
+from runner.records.schema import Buffer, Finding, Mediated, Probe, Turn
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestSilent, Reply
 from runner.surfaces.pipe import AgentPipe, Done, GuestEvent, Inbox, Item, Stop
 from runner.wire.frames import Frame
@@ -54,6 +54,8 @@ class Scene:
     #: Directories that fs/* and terminal/* may touch.
     roots: tuple[str, ...]
     additional_directories: tuple[str, ...]
+    #: Documents open with unsaved text, by absolute path.
+    buffers: tuple[OpenBuffer, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,6 +64,9 @@ class Played:
 
     turns: list[Turn] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
+    ledger: list[Mediated] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
     errors: list[RunError] = field(default_factory=list)
     protocol_version: int | None = None
     agent_info: dict[str, Any] | None = None

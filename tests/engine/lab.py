@@ -101,7 +101,7 @@ class Lab:
             "fixtures": [fixture],
             "models": [more.pop("model", f"scripted/{script}")],
         }
-        for key in ("policies", "expect"):
+        for key in ("policies", "expect", "resets"):
             if key in more:
                 matrix[key] = more.pop(key)
         self.write("sweeps", {"id": sweep_id, "arms": [matrix], "repeat": repeat, "warmup": 0, **more})

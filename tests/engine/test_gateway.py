@@ -144,6 +144,23 @@ def test_a_new_prompt_starts_the_script_anew_with_new_ids(gateway: Gateway, call
     assert gateway.collect(token).entries[0].step == 0
 
 
+def test_a_sub_agents_conversation_has_steps_and_ids_of_its_own(gateway: Gateway, call: Caller, run: Any) -> None:
+    inner = program(2)["steps"]
+    given = program(2, subagents=[{"name": "subagent-0", "marker": "Look after it.", "steps": inner}])
+    token = run(given)
+    ids = [tool_calls(text) for text in play(call, token, 2, "<system-reminder>x</system-reminder>Look after it. Now.")]
+    assert [number for number, _, _ in ids[0]] == ["toolu_acpbench_a0p1s000x0"]
+    assert ids[1] == []
+    # The run's own conversation, which has handed the work over and got the answer back, is not the sub-agent's.
+    history = ["toolu_acpbench_p1s000x0"]
+    body = question(history, prompt="fix it")
+    body["messages"][1]["content"][0]["input"] = {"prompt": "Look after it."}
+    status, text = call("POST", f"/r/{token}/v1/messages", body)
+    assert (status, tool_calls(text)) == (200, [])
+    entries = gateway.collect(token).entries
+    assert [(entry.subagent, entry.step) for entry in entries] == [("subagent-0", 0), ("subagent-0", 1), (None, 1)]
+
+
 def test_parallel_runs_never_mix(gateway: Gateway, call: Caller, run: Any) -> None:
     lengths = [2, 3, 4, 5] * 2
     tokens = [run(program(length)) for length in lengths]

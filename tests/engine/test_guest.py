@@ -58,7 +58,15 @@ def prepare(guest: Guest, **options: Any) -> dict[str, Any]:
 def prove(guest: Guest, uid: int = 1000, state_dirs: tuple[str, ...] = (".agent",)) -> dict[str, str]:
     """The failed proofs and why."""
     proofs = guest.call("prove", uid=uid, workspace=WORKSPACE, state_dirs=list(state_dirs))["proofs"]
-    assert [proof["name"] for proof in proofs] == ["network", "user", "no-new-privileges", "home", "workspace", "state"]
+    assert [proof["name"] for proof in proofs] == [
+        "network",
+        "user",
+        "no-new-privileges",
+        "home",
+        "workspace",
+        "planted",
+        "state",
+    ]
     return {proof["name"]: proof["detail"] for proof in proofs if not proof["ok"]}
 
 

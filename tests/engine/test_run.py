@@ -177,7 +177,7 @@ def test_a_forged_result_is_no_pass(lab: Lab, name: str, acts: list[Any], words:
 
 def test_a_fixture_that_is_not_its_pin_is_refused_before_anything_starts(lab: Lab, tmp_path: Path) -> None:
     (lab.root / "fixtures").unlink()
-    shutil.copytree(REPOSITORY / "fixtures", lab.root / "fixtures")
+    shutil.copytree(REPOSITORY / "fixtures", lab.root / "fixtures", symlinks=True)
     (lab.root / "fixtures/semver/tree/src/semver.js").write_text("// other\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is pinned, but"):
         lab.sweep(lab.puppet("pinned", [MODEL]), out=tmp_path / "out")
@@ -188,19 +188,19 @@ def test_the_hosts_environment_stays_outside(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     config = tmp_path_factory.mktemp("docker")
-    proxies = {"default": {"httpProxy": "http://canary-proxy.invalid:1", "noProxy": "canary-no-proxy"}}
+    proxies = {"default": {"httpProxy": "http://of-the-host-proxy.invalid:1", "noProxy": "of-the-host-no-proxy"}}
     (config / "config.json").write_text(json.dumps({"proxies": proxies}), encoding="utf-8")
     monkeypatch.setenv("DOCKER_CONFIG", str(config))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary-sk-ant-api03-0123456789")
-    monkeypatch.setenv("HTTPS_PROXY", "http://canary-env-proxy.invalid:1")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-host-sk-ant-api03-0123456789")
+    monkeypatch.setenv("HTTPS_PROXY", "http://of-the-host-env-proxy.invalid:1")
     monkeypatch.delenv("HTTPS_PROXY")  # docker-py itself would use it; its name in the config is what must not leak
-    monkeypatch.setenv("ACPBENCH_TEST_CANARY", "canary-host-variable")
+    monkeypatch.setenv("ACPBENCH_TEST_SECRET", "of-the-host-host-variable")
     acts = [MODEL, {"do": "shell", "command": "env; cat /proc/self/environ /proc/1/environ"}]
     result, (record,) = lab.sweep(lab.puppet("env", acts), expect="task-failed")
     assert "HOME=/home/agent" in stderr(result, record)
     for path in result.directory.rglob("*"):
         if path.is_file():
-            assert b"canary" not in path.read_bytes(), path
+            assert b"of-the-host" not in path.read_bytes(), path
 
 
 def test_a_survivor_is_found_and_ended(lab: Lab) -> None:

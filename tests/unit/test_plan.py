@@ -13,7 +13,7 @@ from runner.config.fixture import Fixture, Verify
 from runner.config.policy import BUILTIN
 from runner.config.sweep import Matrix, Sweep
 from runner.errors import ConfigError, UsageError
-from runner.plan import MAX_NAME, Cell, dump, load, plan, remaining
+from runner.plan import MAX_NAME, Cell, dump, load, plan, remaining, units
 
 
 @pytest.fixture
@@ -177,3 +177,31 @@ def test_dump_and_load(small: LoadedSweep) -> None:
 def test_load_of_something_else() -> None:
     with pytest.raises(UsageError, match=r"plan\.jsonl:3: not a cell of a plan"):
         load(dump(plan(in_memory(1, [1], 0))) + b'{"order": 1}\n', Path("plan.jsonl"))
+
+
+def test_an_arm_that_keeps_its_container_runs_in_one_go(small: LoadedSweep) -> None:
+    kept = with_arms(small, matrix(resets=["container", "git-clean-fd"], repeat=3), matrix(surfaces=["cli"]), warmup=0)
+    cells = plan(kept)
+    found = [unit for unit in units(cells) if len(unit) > 1]
+    assert [[cell.replicate for cell in unit] for unit in found] == [[1, 2, 3]]
+    assert {cell.block for cell in found[0]} == {1}
+    assert [cell for unit in units(cells) for cell in unit] == cells
+    # What is missing of it is run again from its first run on.
+    done = {cell.name for cell in cells} - {found[0][2].name}
+    assert {cell.name for cell in found[0]} <= {cell.name for cell in remaining(cells, done)}
+
+
+def test_a_cell_knows_its_entry_of_the_sweep(small: LoadedSweep) -> None:
+    two = with_arms(small, matrix(), matrix(surfaces=["cli"]), warmup=0)
+    assert {cell.surface: cell.matrix for cell in plan(two)} == {"acp": 0, "cli": 1}
+
+
+def test_what_an_adapter_of_the_whole_sweep_cannot_do_is_left_out(root: Path) -> None:
+    sweep = root / "configs/sweeps/small.yaml"
+    sweep.write_text(sweep.read_text().replace("adapters: [agent@1.0.0]\n    ", "", 1) + "adapters: [other@2]\n")
+    loaded = load_sweep(sweep, Catalog(root))
+    assert {cell.surface for cell in plan(loaded)} == {"acp", "nocaps"}
+    script = root / "configs/models/fix.yaml"
+    script.write_text("id: fix\nsteps: [{plan: {entries: [x]}}, {say: hi}]\n")
+    with pytest.raises(ConfigError, match="no arm is left"):
+        plan(load_sweep(sweep, Catalog(root)))

@@ -226,6 +226,21 @@ def test_a_replay_while_loading_is_early_and_no_finding(peer: Peer) -> None:
     assert peer.found() == []
 
 
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+def test_a_tool_call_that_is_replayed_happened_before(peer: Peer, method: str) -> None:
+    done = {"toolCallId": "c", "status": "completed"}
+    peer.client.call(method, {"sessionId": "old", "cwd": "/w", "mcpServers": []})
+    peer.answer(None)
+    peer.update("tool_call", session="old", **done)
+    before = peer.found()
+    peer.client.call(method, {"sessionId": "old", "cwd": "/w", "mcpServers": []})
+    peer.update("tool_call", session="old", **{**done, "status": "pending"})
+    assert peer.found() == before
+    peer.answer(None)
+    peer.update("tool_call", session="old", **{**done, "status": "pending"})
+    assert peer.found() == [*before, "tool-call-announced-twice", "tool-call-status-backwards"]
+
+
 def test_updates_need_the_capability_they_are_gated_by(bare: Peer) -> None:
     for kind in sorted(gates.UPDATES):
         (event,) = bare.update(kind)

@@ -55,7 +55,7 @@ def made(
         for cell in cells[: len(cells) - leave_out]:
             attempt = sweep.attempt(cell)
             more = slower if cell.twin else 0.0
-            identity = cell.model_dump(exclude={"order", "block", "name", "image", "twin"})
+            identity = cell.model_dump(exclude={"order", "block", "name", "image", "matrix", "twin"})
             record = Record(
                 sweep="twins", cell=cell.name, attempt=attempt.number, outcome="passed",
                 started_at="2026-11-30T02:17:00.000+00:00", start_ns=0, end_ns=10**9,

@@ -211,7 +211,7 @@ def test_script_check_leaves_out_other_dialects(root: Path) -> None:
     (root / "configs/models/fix.yaml").write_text("id: fix\ndialects: [gemini]\nsteps: [{say: hi}]\n")
     done = invoke(root, "script", "check")
     assert done.return_value == 0
-    assert done.stdout.count("not meant for this dialect") == 2
+    assert done.stdout.count("not meant for it: no dialect gemini") == 2
     assert invoke(root, "script", "check", "--adapter", "other@2").stdout == ""
     assert "is for gemini; adapter other@2 speaks" in str(
         raised(root, "script", "check", "fix", "--adapter", "other@2")

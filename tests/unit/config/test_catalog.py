@@ -62,7 +62,7 @@ def test_everything_is_resolved(root: Path) -> None:
         ("scripted/fix", "replay/tape", 6, "unknown cassette 'tape'"),
         ("repeat: 3", "    policies: [allow_ones]", 7, "unknown policy 'allow_ones'; did you mean 'allow_once'?"),
         ("repeat: 3", "    policies: []", 7, "'policies' needs at least 1 item(s)"),
-        ("repeat: 3", "    resets: [git-clean-fd]", 7, "reset 'git-clean-fd': this version has only 'container'"),
+        ("repeat: 3", "    resets: [git-clean]", 7, "unknown reset 'git-clean'; did you mean 'git-clean-fd'?"),
         ("repeat: 3", "    resets: [contaner]", 7, "unknown reset 'contaner'; did you mean 'container'?"),
         ("repeat: 3", "    expect: pased", 7, "unknown outcome 'pased'; did you mean 'passed'?"),
         ("repeat: 3", "    expect: timeout:trun", 7, "unknown outcome 'timeout:trun'; did you mean 'timeout:turn'?"),
@@ -184,3 +184,39 @@ def test_find_root(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ACPBENCH_ROOT", "root")
     assert find_root() == root
     assert find_root(root) == root
+
+
+TOOLBOX = "id: acp\ntransport: acp\ntoolbox: {image}\nopen_buffers: [{{path: a.js, append: '{{canary:gone}}'}}]\n"
+
+
+def test_a_toolbox_is_an_image_and_a_canary_is_the_fixtures(root: Path) -> None:
+    surface = root / "configs/surfaces/acp.yaml"
+    surface.write_text(TOOLBOX.format(image="agent-2"))
+    assert any("acp.yaml:3: unknown image 'agent-2'; did you mean 'agent-1'?" in line for line in faults(root))
+    surface.write_text(TOOLBOX.format(image="agent-1"))
+    (found,) = faults(root)
+    assert "small.yaml:4: surface 'acp' wants the canary 'gone', which fixture 'semver' has not" in found
+    fixture = root / "fixtures/semver/fixture.yaml"
+    fixture.write_text(fixture.read_text() + "canaries: {gone: canary-0123456789abcdef}\n")
+    assert loaded(root).toolboxes() == ["agent-1"]
+
+
+def test_what_is_planted_knows_its_canaries(root: Path) -> None:
+    fixture = root / "fixtures/semver/fixture.yaml"
+    planted = "outside: [{path: /workspace/x, content: '{canary:wrng}'}]\ncanaries: {wrong: canary-0123456789abcdef}\n"
+    fixture.write_text(fixture.read_text() + planted)
+    (found,) = faults(root)
+    assert "fixture.yaml:6: unknown canary 'wrng'; did you mean 'wrong'?" in found
+
+
+def test_adapters_and_knobs_of_the_whole_sweep(root: Path) -> None:
+    swap(sweep_of(root), "  - adapters: [agent@1.0.0]\n    surfaces", "  - surfaces")
+    (found,) = faults(root)
+    assert "small.yaml:3: no 'adapters' here, and none of the whole sweep" in found
+    swap(sweep_of(root), "repeat: 3", "    knobs: {deadlines: {turn: 7.0}}\nrepeat: 3\nadapters: [agent@1.0.0]")
+    sweep = loaded(root)
+    assert sweep.sweep.arms[0].adapters == ["agent@1.0.0"]
+    assert (sweep.knobs(0).deadlines.turn, sweep.sweep.knobs.deadlines.turn) == (7.0, 600.0)
+    swap(sweep_of(root), "adapters: [agent@1.0.0]", "adapters: [agnt@1.0.0]")
+    (found,) = faults(root)
+    assert "small.yaml:8: unknown adapter 'agnt@1.0.0'" in found

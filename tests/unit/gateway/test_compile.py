@@ -226,6 +226,42 @@ def test_fix_semver_compiles_for_the_adapter_and_its_edits_fit_the_fixture() -> 
             source = source.replace(arguments["old_string"], arguments["new_string"])
 
 
+def test_sub_agents_have_a_program_of_their_own() -> None:
+    tools = {
+        **TOOLS,
+        "delegate": [{"tool": "Agent", "arguments": {"prompt": "{prompt}", "name": "{title}"}}],
+        "mcp": [{"tool": "mcp__{server}__{tool}", "arguments": "{arguments}"}],
+    }
+    inner = [{"label": "sub:ls", "run": {"command": "ls"}}, {"say": "ok"}]
+    steps: list[dict[str, Any]] = [
+        {"label": "hand-over", "delegate": {"prompt": "Please list it.", "title": "List", "steps": inner}},
+        {"mcp": {"server": "here", "tool": "look", "arguments": {"far": True}}},
+        {"say": "done"},
+    ]
+    program = compile_program(script(*steps), adapter(tools), "/workspace/x")
+    handed, asked, _ = program["steps"]
+    assert handed["label"] == "hand-over"
+    assert handed["calls"][0]["alternatives"] == [
+        {"tool": "Agent", "arguments": {"prompt": "Please list it.", "name": "List"}}
+    ]
+    assert asked["label"] is None
+    assert asked["calls"][0]["alternatives"] == [{"tool": "mcp__here__look", "arguments": {"far": True}}]
+    (part,) = program["subagents"]
+    assert (part["name"], part["marker"]) == ("subagent-0", "Please list it.")
+    assert [step["label"] for step in part["steps"]] == ["sub:ls", None]
+    assert part["steps"][0]["calls"][0]["alternatives"][0]["arguments"]["command"] == "ls"
+
+
+def test_a_sub_agent_that_stops_early_is_refused() -> None:
+    steps: list[dict[str, Any]] = [
+        {"delegate": {"prompt": "Please list it.", "steps": [{"say": "ok"}, {"say": "never"}]}},
+        {"say": "done"},
+    ]
+    tools = {"delegate": [{"tool": "Agent"}]}
+    with pytest.raises(UsageError, match="sub-agent 0, step 1: never served: step 0 calls no tool"):
+        compile_program(script(*steps), adapter(tools), "/workspace/x")
+
+
 def test_calls_of_a_list_come_after_those_by_name_and_keep_their_order() -> None:
     found = calls(
         {

@@ -29,6 +29,7 @@ def line(**changed: Any) -> dict[str, Any]:
         "kind": "main",
         "rule": None,
         "step": 0,
+        "subagent": None,
         "skipped": [{"step": 3, "reason": "step 0 came to ok, not failed"}],
         "fault": None,
         "attempt": 2,
@@ -98,7 +99,7 @@ def test_a_script_played_to_its_end_has_no_problem() -> None:
 
 
 def test_steps_left_are_named_with_the_last_one_served() -> None:
-    assert unserved_steps([entry(step=0)], PROGRAM) == [1, 2]
+    assert unserved_steps([entry(step=0)], PROGRAM["steps"]) == [1, 2]
     assert script_problems([entry(step=0)], PROGRAM) == [
         "2 of 3 steps were not asked for: 1 (edit), 2 (say); nearest: the last one served is step 0"
     ]
@@ -130,10 +131,10 @@ def branching() -> dict[str, Any]:
 def test_steps_passed_over_and_those_behind_a_branchs_end_are_skipped_with_the_reason() -> None:
     passed = {"step": 1, "reason": "step 0 came to ok, not rejected"}
     whole = [entry(seq=0), entry(seq=1, step=2, skipped=[passed]), entry(seq=2, step=3, skipped=[])]
-    assert skipped_steps(whole, branching()) == {1: "step 0 came to ok, not rejected"}
+    assert skipped_steps(whole, branching()["steps"]) == {1: "step 0 came to ok, not rejected"}
     assert script_problems(whole, branching()) == []
     ended = [entry(seq=0, skipped=[]), entry(seq=1, step=1, skipped=[])]
-    assert skipped_steps(ended, branching()) == {2: "step 1 ended the turn", 3: "step 1 ended the turn"}
+    assert skipped_steps(ended, branching()["steps"]) == {2: "step 1 ended the turn", 3: "step 1 ended the turn"}
     assert script_problems(ended, branching()) == []
     # an agent that stopped by itself
     stopped = [entry(seq=0, skipped=[]), entry(seq=1, step=2, skipped=[passed])]
@@ -146,7 +147,7 @@ def test_what_comes_after_a_fault_that_the_agent_gave_up_is_skipped() -> None:
     fault = entry(seq=1, step=1, kind="fault", fault="rate-limit", attempt=1, status=429, skipped=[])
     again = entry(seq=2, step=1, kind="fault", fault="rate-limit", attempt=2, status=429, skipped=[])
     gave_up = "the agent gave up step 1 after 2 failed request(s)"
-    assert skipped_steps([entry(seq=0, skipped=[]), fault, again], PROGRAM) == {1: gave_up, 2: gave_up}
+    assert skipped_steps([entry(seq=0, skipped=[]), fault, again], PROGRAM["steps"]) == {1: gave_up, 2: gave_up}
     recovered = [entry(seq=0, skipped=[]), fault, entry(seq=2, step=1, attempt=2, skipped=[])]
     assert script_problems(recovered, PROGRAM) == [
         "1 of 3 steps were not asked for: 2 (say); nearest: the last one served is step 1"
@@ -181,3 +182,13 @@ def test_spans_are_the_union(intervals: list[tuple[int, int]]) -> None:
     assert all(left[1] < right[0] for left, right in pairwise(found))
     covered = {tick for start, length in intervals for tick in range(start, start + length)}
     assert {tick for start, end in found for tick in range(start, end)} == covered
+
+
+def test_a_sub_agents_steps_are_counted_apart() -> None:
+    part = {"name": "subagent-0", "marker": "m", "steps": PROGRAM["steps"][:2]}
+    program = {**PROGRAM, "subagents": [part]}
+    main = [entry(seq=n, step=n) for n in range(3)]
+    assert script_problems([*main, entry(seq=3, step=1, subagent="subagent-0")], program) == [
+        "subagent-0: 1 of 2 steps were not asked for: 0 (read + run); nearest: the last one served is step 1"
+    ]
+    assert script_problems([*main, *(entry(step=n, subagent="subagent-0") for n in range(2))], program) == []

@@ -62,6 +62,7 @@ def test_everything_that_is_pinned_is_in_it(loaded: LoadedSweep) -> None:
     assert found["fixtures"] == {"semver": {"tree": "0" * 40, "commit": "0" * 40}}
     assert found["streaming"] == {"scripted/fix": {"chunk_size": 32, "ttft_ms": 0.0, "tokens_per_s": None}}
     assert found["knobs"]["deadlines"]["turn"] == 600.0
+    assert found["knobs_of_arms"] == {}
     assert found["limits"]["agent@1.0.0"]["memory_mb"] == 2048
     assert found["schemas"] == {"agent-1": ["1.3.0", "2.4.0"]}
     assert set(found["configs"]) == set(loaded.digests)

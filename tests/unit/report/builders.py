@@ -111,7 +111,7 @@ def sampled(surface: str, replicate: int) -> dict[str, float | None]:
 
 def run(planned: Cell, attempt: int = 1, **fields: Any) -> Record:
     """The record of one attempt at a cell."""
-    identity = planned.model_dump(exclude={"order", "block", "name", "image", "twin"})
+    identity = planned.model_dump(exclude={"order", "block", "name", "image", "matrix", "twin"})
     figures = {"exact": exact(planned.surface), "sampled": sampled(planned.surface, planned.replicate)}
     return record(**(identity | figures | {"sweep": SWEEP, "cell": planned.name, "attempt": attempt} | fields))
 

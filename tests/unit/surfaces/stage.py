@@ -15,7 +15,7 @@ from typing import Any
 from runner.config.adapter import Adapter, Launch, Package, Program, Session, ToolCall
 from runner.config.knobs import Deadlines
 from runner.config.policy import BUILTIN, Policy
-from runner.config.surface import ClientCapabilities, Surface
+from runner.config.surface import ClientCapabilities, OpenBuffer, Surface
 from runner.phases import PhaseClock
 from runner.sandbox.channel import GuestChannel
 from runner.sandbox.stream import AttachedStream
@@ -148,6 +148,8 @@ class Stage:
         deadlines: Deadlines = QUICK,
         session: Session | None = None,
         transport: Any = "acp",
+        buffers: tuple[OpenBuffer, ...] = (),
+        **surface: Any,
     ) -> Scene:
         return Scene(
             pipe=self.pipe,
@@ -158,7 +160,10 @@ class Stage:
             adapter=ADAPTER,
             launch=LAUNCH,
             surface=Surface(
-                id="s", transport=transport, client_capabilities=ClientCapabilities.model_validate(capabilities or {})
+                id="s",
+                transport=transport,
+                client_capabilities=ClientCapabilities.model_validate(capabilities or {}),
+                **surface,
             ),
             session=session or Session(),
             policy=policy,
@@ -166,6 +171,7 @@ class Stage:
             cwd="/workspace/f",
             roots=("/workspace/f",),
             additional_directories=(),
+            buffers=buffers,
         )
 
     def exits(self, code: int | None = 0, signal: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +15,9 @@ from runner.surfaces.acp import AcpDriver
 from runner.surfaces.driver import Played
 from runner.surfaces.pipe import Stop
 from runner.wire.log import read_frames
-from tests.unit.surfaces.stage import FULL, QUICK, FakeAgent, Guest, Script, Stage
+from tests.unit.surfaces.stage import FULL, QUICK, FakeAgent, Script, Stage
 
 Play = Callable[..., Played]
-
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Iterator[list[Stage]]:
-    made: list[Stage] = []
-    yield made
-    for stage in made:
-        stage.close()
-
-
-@pytest.fixture
-def play(tmp_path: Path, stages: list[Stage]) -> Play:
-    def run(script: Script, *, guest: Guest | None = None, obeys: str = "eof", **scene: Any) -> Played:
-        stage = Stage(tmp_path, script, guest=guest, obeys=obeys)
-        stages.append(stage)
-        return AcpDriver(stage.scene(**scene)).run()
-
-    return run
 
 
 def ids(played: Played) -> set[str]:

@@ -1,0 +1,33 @@
+"""`acpbench findings`: every figure of the published study, measured in a sweep's runs, with its evidence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.output import out_or_file
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def findings(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's directory.")],
+    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
+    ] = None,
+) -> int:
+    """Print claim, published figure, measured figure, verdict and evidence."""
+    from runner.findings import render
+    from runner.findings.build import build
+
+    renderers = {Format.TABLE: render.table, Format.MARKDOWN: render.markdown, Format.JSON: render.to_json}
+    out_or_file(renderers[form](build(directory)), file)
+    return 0

@@ -1,0 +1,57 @@
+"""A sweep's folder -> its findings: every rule on every adapter, in the order of the published table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from runner.findings import (
+    boundary,
+    contamination,
+    cost,
+    delegation,
+    documents,
+    methods,
+    names,
+    offers,
+    permissions,
+    terminals,
+    veto,
+)
+from runner.findings.judge import few
+from runner.findings.loaded import Study, load
+from runner.findings.model import Finding, Findings
+from runner.findings.published import CLAIMS
+
+RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
+    names.findings,
+    methods.findings,
+    permissions.findings,
+    boundary.findings,
+    veto.findings,
+    terminals.findings,
+    offers.findings,
+    cost.findings,
+    contamination.findings,
+    delegation.findings,
+    documents.findings,
+)
+
+
+def build(directory: Path) -> Findings:
+    """The findings of a sweep. Raises UsageError for what cannot be read, naming the file."""
+    loaded = load(directory)
+    order = {identity: number for number, identity in enumerate(CLAIMS)}
+    found = [
+        finding
+        for study in loaded.studies
+        for finding in sorted((one for rule in RULES for one in rule(study)), key=lambda one: order[one.id])
+    ]
+    marked = {
+        run.name: few(f"{thing.kind} {thing.path}" for thing in run.record.found_at_start)
+        for study in loaded.studies
+        for run in study.runs
+        if run.record.pristine is False
+    }
+    return Findings(sweep=loaded.sweep, findings=found, excluded=loaded.excluded, not_pristine=marked)

@@ -1,0 +1,76 @@
+"""A finding as data: claim, published figure, ours, verdict, evidence. Its JSON names are a contract."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+Judgement = Literal["holds", "holds-with-limits", "does-not-hold", "not-measured"]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reference(Part):
+    """One piece of evidence. `run`: path of an attempt, relative to the sweep's folder.
+
+    frame: `seq` of frames.jsonl; model: `seq` of model.jsonl; file: `path` (relative: in the workspace) with its `hash`
+    (git blob hash in the workspace, sha256 outside it; None where there is no such file any more), as record.json and
+    fsdiff.json have it; record: a member of record.json, its dotted `path`.
+    """
+
+    run: str
+    kind: Literal["frame", "model", "file", "record"]
+    seq: int | None = None
+    path: str | None = None
+    hash: str | None = None
+    #: What it is counted as: the figure of this name is the number of references that show it.
+    shows: str
+    #: The thing itself, for a reader: a path, a command, a title.
+    what: str = ""
+
+
+class Rate(Part):
+    """k of n distinct actions, with the one-sided 95 % bounds of Clopper and Pearson (null where they say nothing)."""
+
+    k: int
+    n: int
+    at_most: float | None
+    at_least: float | None
+
+
+class Measured(Part):
+    """Our figure. `n` and `bound` are those of the rate that the verdict rests on, where it rests on one."""
+
+    text: str
+    figures: dict[str, Any] = {}
+    #: What `n` counts.
+    unit: str = ""
+    n: int | None = None
+    bound: Rate | None = None
+
+
+class Finding(Part):
+    id: str
+    adapter: str
+    claim: str
+    published: str
+    measured: Measured
+    verdict: Judgement
+    #: Why the verdict is not plainly `holds`: the limits, the counter-example, what is missing. One sentence each.
+    limits: list[str] = []
+    evidence: list[Reference] = []
+
+
+class Findings(Part):
+    schema_version: int = SCHEMA_VERSION
+    sweep: str
+    findings: list[Finding]
+    #: Runs that prove nothing, and why: they are in no figure.
+    excluded: dict[str, str] = {}
+    #: Runs that began with something of an earlier one, and what it was: they are in no rate.
+    not_pristine: dict[str, str] = {}

@@ -8,6 +8,7 @@ prints {"npm": {"name@version": ANSWER}, "pypi": {"name": ANSWER}}, where an ANS
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -17,11 +18,11 @@ import sys
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 #: https://packaging.python.org/en/latest/specifications/simple-repository-api/
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
-DEFAULT_INDEX = "https://pypi.org/simple"
 NPM_FIELDS = ("name", "version", "deprecated", "time", "versions", "dist-tags")
 LIMIT_S = 60
 AT_ONCE = 4
@@ -55,9 +56,20 @@ def read_npm(code: int, printed: str) -> Answer:
     return {"ok": said}
 
 
+def default_index() -> str:
+    """The index that pip itself uses where nothing is set (Debian keeps a pip wheel for venvs); empty: no pip."""
+    sys.path += sorted(str(wheel) for wheel in Path("/usr/share/python-wheels").glob("pip-*.whl"))
+    try:
+        return str(importlib.import_module("pip._internal.models.index").PyPI.simple_url)
+    except ImportError:
+        return ""
+
+
 def pypi(name: str) -> Answer:
     """The page of one project in the index that pip is set to use."""
-    index = os.environ.get("PIP_INDEX_URL", DEFAULT_INDEX).rstrip("/")
+    index = (os.environ.get("PIP_INDEX_URL") or default_index()).rstrip("/")
+    if not index:
+        return {"error": "no package index is known: set PIP_INDEX_URL"}
     normal = re.sub(r"[-_.]+", "-", name).lower()
     request = urllib.request.Request(f"{index}/{normal}/", headers={"Accept": SIMPLE_JSON})  # noqa: S310
     context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)

@@ -43,7 +43,7 @@ NPM_DOCKERFILE = (REPOSITORY / "images/zed-claude-code-acp-0.16.2/Dockerfile").r
 PYPI_DOCKERFILE = (REPOSITORY / "images/mistral-vibe-3.0.2/Dockerfile").read_text("utf-8")
 NPM_SAYS = ["/opt/node/bin/node", "-p", "'version ' + require('/opt/agent/node_modules/semver/package.json').version"]
 PYPI_SAYS = ["/opt/agent/bin/python3", "-c", "import idna; print('version', idna.__version__)"]
-#: idna 3.7, from https://pypi.org/simple/idna/
+#: The wheel of idna 3.7.
 IDNA = "idna==3.7 \\\n    --hash=sha256:82fee1fc78add43492d3a1898bfa6d8a904cc97d8427f683ed8e798d07761aa0\n"
 
 

@@ -18,8 +18,8 @@ from .reaper import Ended, Reaper
 from .sampler import Sampler
 from .terminals import Terminals
 
-#: Children that are just ending when the agent exits are not survivors.
-_GRACE_S = 0.05
+#: Children that are just ending when the agent exits are not survivors; where none is left nobody waits.
+_GRACE_S = 0.1
 _GRACE_STEP_S = 0.005
 
 

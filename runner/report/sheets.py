@@ -191,7 +191,9 @@ def _compared(report: Report) -> list[str]:
         if arm.acp and "permission_requests" in arm.exact:
             key = tuple(getattr(arm, name) for name in _IDENTITY if name != "surface")
             groups.setdefault(key, []).append(arm)
-    return [_comparison(arms) for arms in groups.values() if len(arms) > 1]
+    groups = {key: arms for key, arms in groups.items() if len(arms) > 1}
+    varying = [index for index in range(len(_IDENTITY) - 1) if len({key[index] for key in groups}) > 1]
+    return [_comparison(arms, [key[index] for index in varying]) for key, arms in groups.items()]
 
 
 def _turns(report: Report) -> list[str]:
@@ -206,7 +208,8 @@ def _turns(report: Report) -> list[str]:
     ]
 
 
-def _comparison(arms: Sequence[Arm]) -> str:
+def _comparison(arms: Sequence[Arm], named: Sequence[str]) -> str:
+    """One sentence on a set of arms; `named`: what tells it from the other sets."""
     names = sorted({name for arm in arms for name in arm.exact if not metrics.is_information(name)})
     values = {name: [_shown(arm, name) for arm in arms] for name in names}
     # A value that varies inside an arm equals nothing, not even the same range elsewhere.
@@ -225,8 +228,9 @@ def _comparison(arms: Sequence[Arm]) -> str:
         tail = f"{len(names) - len(differing)} of {len(names)} exact metrics are equal, not {unequal}"
     else:
         tail = f"all {len(names)} exact metrics are equal"
+    of = f"{', '.join(named)}, compared" if named else "Compared"
     over = ", ".join(" ".join([arm.surface, *_twin(arm)]) for arm in arms)
-    return f"Compared exactly over {over}: {head}; {tail}."
+    return f"{of} exactly over {over}: {head}; {tail}."
 
 
 def _twin(arm: Arm) -> list[str]:

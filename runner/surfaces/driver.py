@@ -30,8 +30,9 @@ from runner.wire.frames import Frame
 _AFTER_EXIT_S = 0.5
 #: Beyond a phase's own deadline, for the guest to answer.
 _OP_S = 5.0
-#: Characters of a command line that a finding shows.
-_COMMAND_SHOWN = 200
+#: Processes that a finding shows, and characters of the command line of each.
+_PROCESSES_SHOWN = 3
+_COMMAND_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,11 @@ class Driver(ABC):
         if self.played.ended_by != "itself" and not self.played.errors:
             message = f"still runs {limits.exit:g} s after its standard input was closed"
             self.played.findings.append(Finding(id="no-exit-on-eof", message=message))
-        for process in (self.played.exit or {}).get("survivors", []):
-            message = f"outlives the agent: {process[:_COMMAND_SHOWN]}"
+        # Whoever had to be ended was told so with all its children.
+        left = (self.played.exit or {}).get("survivors", []) if self.played.ended_by == "itself" else []
+        if left:
+            shown = ", ".join(process[:_COMMAND_SHOWN] for process in left[:_PROCESSES_SHOWN])
+            message = f"{len(left)} outlived the agent: {shown}"
             self.played.findings.append(Finding(id="process-left-behind", message=message))
 
     def _exits_within(self, seconds: float) -> bool:

@@ -209,6 +209,8 @@ def test_a_survivor_is_found_and_ended(lab: Lab) -> None:
     assert record.outcome == "passed"
     assert record.agent is not None
     assert record.agent.survivors == ["sleep 4321"]
+    (finding,) = [finding for finding in record.findings if finding.id == "process-left-behind"]
+    assert finding.message == "1 outlived the agent: sleep 4321"
 
 
 def test_odd_names_are_collected_and_judged(lab: Lab) -> None:

@@ -147,6 +147,13 @@ def test_what_varies_inside_an_arm_equals_nothing() -> None:
     assert "usage_updates (1-2* / 1-2*)" in found
 
 
+def test_several_sets_of_arms_are_told_apart() -> None:
+    planned = [cell(surface, 1, adapter=name) for name in ("one@1", "two@2") for surface in ("acp", "acp-nocaps")]
+    said = notes(build(SWEEP, LOCK, planned, runs(planned)))
+    heads = [line.partition(":")[0] for line in said if "compared exactly" in line]
+    assert heads == [f"{name}, compared exactly over acp, acp-nocaps" for name in ("one@1", "two@2")]
+
+
 def test_nothing_to_compare() -> None:
     planned = [cell("acp", 1), cell("cli", 1), cell("acp", 1, adapter="other@2")]
     assert note(build(SWEEP, LOCK, planned, runs(planned)), "Compared exactly") is None

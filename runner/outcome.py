@@ -34,13 +34,17 @@ class Outcome:
         return PRECEDENCE.index(self.word.partition(":")[0])
 
 
-def decide(errors: Sequence[RunError], script_problems: Sequence[str], verdict: Verdict | None) -> Outcome:
+def decide(
+    errors: Sequence[RunError], script_problems: Sequence[str], verdict: Verdict | None, *, missed: bool = False
+) -> Outcome:
     """The outcome of a run from all that went wrong in it; the first of equal rank wins.
+
+    `missed`: a request of the agent's fitted no step, so that our answer to it was an error.
 
     A run that has neither an error nor a verdict was never judged, so it is `infra`, never a pass.
     """
     # Our own answer to a request that missed the script is an error: the agent that gives up over it is not to blame.
-    blamed = [error for error in errors if not (script_problems and isinstance(error, AgentGaveUp))]
+    blamed = [error for error in errors if not (missed and isinstance(error, AgentGaveUp))]
     candidates = [Outcome(error.outcome, _line(str(error))) for error in blamed]
     if script_problems:
         more = f" (and {len(script_problems) - 1} more)" if len(script_problems) > 1 else ""

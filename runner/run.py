@@ -430,7 +430,8 @@ class Run:
         else:
             findings += schema_findings(frames, self._bench.schemas[self._adapter.image]) + tail_findings(frames)
         problems = model_problems(self._entries, self._program, stopped=played.unreachable if played else None)
-        outcome = decide(self._errors, problems if played else [], self._verdict)
+        missed = any(entry.kind == "miss" for entry in self._entries)
+        outcome = decide(self._errors, problems if played else [], self._verdict, missed=missed)
         record = Record(
             sweep=self._bench.loaded.sweep.id,
             cell=cell.name,

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from docker import DockerClient
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from runner import cassettes
@@ -76,7 +77,19 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     outward = Outward.of(loaded, models)
     if not options.resume:
         cassettes.demand_room(loaded, models)
-    client = connect()
+    with contextlib.closing(connect()) as client:
+        return _run(client, outward, loaded, cells, options, progress)
+
+
+def _run(
+    client: DockerClient,
+    outward: Outward | None,
+    loaded: LoadedSweep,
+    cells: Sequence[Cell],
+    options: Options,
+    progress: SweepProgress,
+) -> SweepResult:
+    """`run_sweep` on an engine that answers."""
     for name in reap(client).failed:
         progress.note(f"left over from a dead run and not removed: {name}")
     images = Images(client, loaded.root)

@@ -49,9 +49,9 @@ def test_the_worse_error_wins_whatever_came_first(first: str, second: str) -> No
 
 def test_a_miss_explains_why_an_agent_gave_up_but_not_why_it_crashed() -> None:
     gave_up, crashed = AgentGaveUp("error -32603"), AgentError("signal 11")
-    assert decide([gave_up], ["step 0: no tool fits"], FAIL).word == "model-script"
-    assert decide([gave_up], [], FAIL).word == "agent-error"
-    assert decide([gave_up, crashed], ["step 0: no tool fits"], FAIL).word == "agent-error"
+    assert decide([gave_up], ["step 0: no tool fits"], FAIL, missed=True).word == "model-script"
+    assert decide([gave_up], ["step 3 was not asked for"], FAIL).word == "agent-error"
+    assert decide([gave_up, crashed], ["step 0: no tool fits"], FAIL, missed=True).word == "agent-error"
 
 
 def test_the_order_is_closed() -> None:

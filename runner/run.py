@@ -12,6 +12,7 @@ Whatever goes wrong becomes an outcome; nothing that was seen before is lost.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import io
 import json
@@ -512,8 +513,10 @@ def _blame(container: Container) -> AgentError | None:
     """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
     deadline = time.monotonic() + _ENDING_S
     while (state := container.state()).get("Running"):
-        if container.is_stopped(f"{GUEST_TARGET}/main.py"):
-            return AgentError("stopped the container's supervisor")
+        # It may end between the two looks, and then the second one fails.
+        with contextlib.suppress(InfraError):
+            if container.is_stopped(f"{GUEST_TARGET}/main.py"):
+                return AgentError("stopped the container's supervisor")
         if time.monotonic() > deadline:
             return None
         time.sleep(0.05)  # its channel ends a moment before the container does

@@ -327,9 +327,9 @@ def test_latency_paces_streams_and_plain_answers(gateway: Gateway, call: Caller,
     for stream in (True, False):
         assert call("POST", f"/r/{token}/v1/messages", question(tools=(), stream=stream))[0] == 200
     streamed, plain = gateway.collect(token).entries
-    assert (streamed.t_first_byte_ns - streamed.t_request_end_ns) / 1e6 >= 150
+    assert (streamed.t_first_byte_ns - streamed.t_request_end_ns) / 1e6 >= 149  # timers count whole milliseconds
     assert streamed.t_response_end_ns > streamed.t_first_byte_ns + 50e6
-    assert (plain.t_first_byte_ns - plain.t_request_end_ns) / 1e6 >= 350
+    assert (plain.t_first_byte_ns - plain.t_request_end_ns) / 1e6 >= 349
 
 
 def test_a_client_that_hangs_up_leaves_an_aborted_entry(gateway: Gateway, call: Caller, run: Any) -> None:

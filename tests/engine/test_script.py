@@ -243,9 +243,10 @@ def test_a_delayed_answer_comes_whole(
     assert turn.raw() == delayed
     first, second = gateway.collect(turn.token).entries
     assert [(e.kind, e.fault) for e in (first, second)] == [("main", kind), ("main", None)]
-    assert first.t_response_end_ns - first.t_request_end_ns >= 150e6
+    least = 149e6  # of 150 ms: timers there count whole milliseconds, so one may end a part of one early
+    assert first.t_response_end_ns - first.t_request_end_ns >= least
     waited = first.t_first_byte_ns - first.t_request_end_ns
-    assert (waited >= 150e6) is (kind == "slow-start" or not stream)
+    assert (waited >= least) is (kind == "slow-start" or not stream)
     (incident,) = incidents([first, second])
     assert (incident.outcome, incident.faults) == ("waited", (kind,))
 

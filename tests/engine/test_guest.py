@@ -298,7 +298,7 @@ os.execvp("sleep", ["sleep", "600"])
 def test_who_hops_from_process_to_process_is_ended(prepared: Guest) -> None:
     prepared.go(*PYTHON, HOPPERS)
     assert prepared.stdio is not None
-    prepared.stdio.wait_for(b"up")
+    prepared.stdio.wait_for(b"up", timeout_s=90)  # the hoppers leave little of the machine to whoever starts them
     time.sleep(0.3)
     prepared.call("signal", signal="KILL")
     assert prepared.event("exit")["unkilled"] == 0

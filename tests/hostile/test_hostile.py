@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ DEADLINES = {
     "exit": 0.4,
     "terminate": 0.4,
 }
-#: Our own peak: the kernel's ru_maxrss of the whole command, in MB.
+#: Our own peak: the most resident memory of the whole command, in MB.
 PEAK_MB = 200
 REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
 WORDS: dict[str, list[dict[str, Any]]] = {"good": [{"do": "handshake"}, *REST], "rest": REST, "done": [{"do": "end"}]}
@@ -105,10 +105,24 @@ def measured(lab: Lab, sweep: str, out: Path) -> tuple[int, float, str]:
     ]
     with (out.parent / f"{sweep}.err").open("w+", encoding="utf-8") as err:
         process = subprocess.Popen([*argv, "--out", str(out)], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, high_water_mb(process.pid))
+            time.sleep(0.1)
         err.seek(0)
-        return process.returncode, usage.ru_maxrss / 1000, err.read()
+        return process.returncode, peak, err.read()
+
+
+def high_water_mb(pid: int) -> float:
+    """The most resident memory since the program's start (VmHWM of proc(5)); 0 once it has ended.
+
+    Not ru_maxrss of wait4: that keeps what the process was before its exec, a copy of this one.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return max((int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
 def test_the_table(played: Played, engine: docker.DockerClient) -> None:

@@ -171,6 +171,7 @@ def main(argv: list[str]) -> int:
     system.hide()
     system.adopt_orphans()
     sys.setswitchinterval(_SWITCH_S)
+    system.default_signals()
     _ignore_signals()
     if argv[1] == "unix":
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

@@ -10,6 +10,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 #: One number on every architecture that Python's `ctypes` and Docker both run on (include/uapi/asm-generic/unistd.h).
 _SYS_OPENAT2 = 437
+_SYS_RT_SIGACTION = {"x86_64": 13, "aarch64": 134}
 
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
@@ -70,6 +71,29 @@ def has_openat2() -> bool:
     finally:
         os.close(root)
     return True
+
+
+def default_signals() -> None:
+    """Every signal that we were started with ignored or blocked gets its default again: an exec passes both on, so the
+    agent would inherit what whoever started the engine happened to ignore. Python's own two stay: it undoes them itself
+    in what it starts (`restore_signals`)."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        (mask,) = (int(line.split()[1], 16) for line in status if line.startswith("SigIgn:"))
+    ignored = {number for number in range(1, signal.NSIG) if mask >> (number - 1) & 1}
+    for number in ignored - {signal.SIGPIPE, signal.SIGXFSZ}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            _kernel_default(number)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _kernel_default(number: int) -> None:
+    """SIG_DFL past the C library, which keeps 32 and 33 to itself; nothing where the call's number is not known."""
+    call = _SYS_RT_SIGACTION.get(os.uname().machine)
+    if call is not None:
+        nothing = ctypes.create_string_buffer(64)  # `struct sigaction` with handler, flags and mask of 0
+        _libc.syscall(ctypes.c_long(call), ctypes.c_int(number), nothing, None, ctypes.c_size_t(8))
 
 
 def signal_name(number: int) -> str:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,33 @@ def test_openat2_stays_beneath(tmp_path: Path) -> None:
 def test_signals_have_names() -> None:
     assert system.signal_name(signal.SIGKILL) == "SIGKILL"
     assert system.signal_name(35) == "SIG35"
+
+
+#: Ignores and blocks what a parent can, 32 among it (the C library refuses that), and becomes the program of argv[1:].
+_INHERITED = """
+import ctypes, os, signal, struct, sys
+ignore = ctypes.create_string_buffer(struct.pack("@QQQQ", 1, 0, 0, 0))
+call = {"x86_64": 13, "aarch64": 134}[os.uname().machine]
+for number in (signal.SIGHUP, signal.SIGUSR1, 32, 40):
+    assert ctypes.CDLL(None).syscall(call, int(number), ignore, None, ctypes.c_size_t(8)) == 0
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2])
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+_RESET = """
+import subprocess, sys
+from runner.guest import system
+if sys.argv[1:]:
+    system.default_signals()
+print(subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_what_was_inherited_ignored_or_blocked_is_passed_on_to_nobody() -> None:
+    def masks(*argv: str) -> list[int]:
+        line = [sys.executable, "-c", _INHERITED, sys.executable, "-c", _RESET, *argv]
+        ran = subprocess.run(line, capture_output=True, text=True, check=True)
+        status = dict(row.split(":\t") for row in ran.stdout.splitlines() if row)
+        return [int(status[name], 16) for name in ("SigBlk", "SigIgn", "SigCgt")]
+
+    assert masks()[:2] != [0, 0]  # the control: without it they are
+    assert masks("reset") == [0, 0, 0]

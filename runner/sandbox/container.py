@@ -95,7 +95,14 @@ class Container:
             pids_limit=spec.pids,
             ulimits=[Ulimit(name="core", soft=0, hard=0)],
             mounts=[
-                Mount(target=target, source=volume, type="volume", read_only=volume not in spec.writable)
+                # With labels: the engine makes a volume that went meanwhile anew, and the reaper must find that one too.
+                Mount(
+                    target=target,
+                    source=volume,
+                    type="volume",
+                    read_only=volume not in spec.writable,
+                    labels=dict(spec.labels),
+                )
                 for volume, target in spec.mounts.items()
             ]
             + [

@@ -10,9 +10,11 @@ from pathlib import Path
 import docker
 import pytest
 
+from runner.sandbox.container import Container, Spec
 from runner.sandbox.engine import connect, describe
 from runner.sandbox.floor import floor
 from runner.sandbox.images import Images
+from runner.sandbox.labels import labels
 from runner.sandbox.throwaway import created, output
 from tests.engine.conftest import leftovers
 
@@ -103,4 +105,18 @@ def test_created_removes_even_when_the_block_breaks(engine: docker.DockerClient,
     with pytest.raises(RuntimeError):
         broken()
     assert len(seen) == 1
+    assert leftovers(engine) == before
+
+
+def test_a_volume_that_went_meanwhile_comes_again_as_ours(engine: docker.DockerClient, base: str) -> None:
+    """The engine makes it anew by itself; without our labels nobody would ever remove it."""
+    before = leftovers(engine)
+    mounts = {"acpbench-went-private": "/private"}
+    container = Container(engine, Spec("acpbench-went", base, ["true"], labels("went"), mounts))
+    container.create()
+    try:
+        assert leftovers(engine) - before == {container.id, "acpbench-went-private"}
+    finally:
+        container.remove()
+        engine.api.remove_volume("acpbench-went-private")
     assert leftovers(engine) == before

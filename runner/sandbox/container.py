@@ -95,7 +95,7 @@ class Container:
             pids_limit=spec.pids,
             ulimits=[Ulimit(name="core", soft=0, hard=0)],
             mounts=[
-                # With labels: the engine makes a volume that went meanwhile anew, and the reaper must find that one too.
+                # With labels: the engine makes a volume that went meanwhile anew: the reaper must find that one too.
                 Mount(
                     target=target,
                     source=volume,

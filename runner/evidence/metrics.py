@@ -16,7 +16,7 @@ from runner.evidence.handshake import handshake
 from runner.evidence.messages import Message, as_text, decode, exchanges
 from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
-from runner.evidence.toolcalls import kind_of, terminal_items, tool_calls
+from runner.evidence.toolcalls import distinct_terminal_items, kind_of, tool_calls
 from runner.gateway.journal import Entry
 from runner.records.schema import Record
 from runner.surfaces.cli_parsers import CliResult
@@ -97,7 +97,7 @@ def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
         "client_fs_calls": sum(call.method.startswith("fs/") for call in called),
         "client_terminal_calls": sum(call.method.startswith("terminal/") for call in called),
         "undeclared_calls": sum(call.declared is False for call in called),
-        "terminal_content_items": len(terminal_items(messages)),
+        "terminal_content_items": distinct_terminal_items(messages),
         "usage_updates": counts.updates.get("usage_update", 0),
         "commands_announced": len(hello.commands.names) if hello.commands is not None else 0,
         "stop_reason": as_text((turns[-1].result or {}).get("stopReason")) if turns else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -45,12 +46,34 @@ def command_of(call: ToolCall | None) -> str | None:
 def terminal_items(messages: Iterable[Message]) -> list[TerminalItem]:
     """Every terminal content item that an update carries."""
     return [
-        TerminalItem(message.seq, as_text(body.get("toolCallId")) or "", as_text(item.get("terminalId")) or "")
+        TerminalItem(message.seq, as_text(body.get("toolCallId")) or "", terminal)
         for message, source, body in _sightings(messages)
         if source != "permission"
-        for item in map(as_object, as_list(body.get("content")))
-        if item.get("type") == "terminal"
+        for terminal in _terminals(body)
     ]
+
+
+def distinct_terminal_items(messages: Iterable[Message]) -> int:
+    """How often a call shows a terminal anew: what refines a call up to its next status is one, as in `updates.*`.
+
+    An agent may race with itself over how often it refines a call before its ask, and each refinement repeats the item.
+    """
+    shown: set[tuple[str, int, str]] = set()
+    statuses: Counter[str] = Counter()
+    for _, source, body in _sightings(messages):
+        if source == "permission":
+            continue
+        call = as_text(body.get("toolCallId")) or ""
+        for item in _terminals(body):
+            shown.add((call, statuses[call], item))
+        statuses[call] += body.get("status") is not None or source == "tool_call"
+    return len(shown)
+
+
+def _terminals(body: dict[str, Any]) -> list[str]:
+    """The terminalIds of an update's content."""
+    items = map(as_object, as_list(body.get("content")))
+    return [as_text(item.get("terminalId")) or "" for item in items if item.get("type") == "terminal"]
 
 
 def _sightings(messages: Iterable[Message]) -> Iterator[tuple[Message, Source, dict[str, Any]]]:

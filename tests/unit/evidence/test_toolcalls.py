@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from runner.evidence.toolcalls import command_of, kind_of, terminal_items, tool_calls
+from runner.evidence.toolcalls import command_of, distinct_terminal_items, kind_of, terminal_items, tool_calls
 from tests.unit.evidence.builders import Log
 
 TERMINAL = [{"type": "terminal", "terminalId": "t1"}]
@@ -46,6 +46,24 @@ def test_terminal_items_count_per_update_but_not_in_asks() -> None:
     log = Log().tool("t1", "execute", content=TERMINAL).update("tool_call_update", toolCallId="t1", content=TERMINAL)
     log.asks("t1", content=TERMINAL)
     assert [(item.tool_call, item.terminal) for item in terminal_items(log.messages)] == [("t1", "t1"), ("t1", "t1")]
+
+
+def test_a_call_that_is_refined_once_or_twice_before_its_next_status_shows_its_terminal_once() -> None:
+    def shown(refinements: int) -> int:
+        log = Log().tool("t1", "execute", content=TERMINAL)
+        for _ in range(refinements):
+            log.update("tool_call_update", toolCallId="t1", content=TERMINAL)
+        log.update("tool_call_update", toolCallId="t1", status="in_progress", content=TERMINAL)
+        log.update("tool_call_update", toolCallId="t1", status="completed", content=TERMINAL)
+        return distinct_terminal_items(log.messages)
+
+    assert [shown(0), shown(1), shown(2)] == [3, 3, 3]
+
+
+def test_each_terminal_of_each_call_is_shown_by_itself() -> None:
+    log = Log().tool("t1", "execute", content=[*TERMINAL, {"type": "terminal", "terminalId": "t9"}])
+    log.tool("t2", "execute", content=TERMINAL).asks("t2", content=TERMINAL)
+    assert distinct_terminal_items(log.messages) == 3
 
 
 def test_text_content_is_no_terminal() -> None:

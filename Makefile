@@ -1,9 +1,11 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test agents lint chaos soak images doctor clean
+.PHONY: help setup sweep test long agents lint chaos soak images doctor clean
 
 PYTHON_FILES := runner tests
+# Files side by side, a worker a core; one that times runs takes them one at a time anyway.
+PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 TESTS := $(wildcard tests/unit tests/engine tests/hostile)
 
 help: ## Show this list
@@ -20,8 +22,11 @@ lint: setup ## ruff and mypy
 	.venv/bin/ruff format --check $(PYTHON_FILES)
 	.venv/bin/mypy
 
-test: lint ## lint, then the tests: unit, engine, hostile
-	.venv/bin/python -m pytest $(TESTS)
+test: lint ## lint, then the tests: units, the engine, the real adapter over every surface
+	.venv/bin/python -m pytest $(PARALLEL) $(TESTS)
+
+long: setup ## The long suites: other adapters, registries, the study, replays, nightly, a hundred hostile agents, chaos
+	.venv/bin/python -m pytest -m "long and not agents" $(TESTS)
 
 chaos: setup ## Kill controller, gateway, agents and engine at random moments, resume, count what is left
 	@.venv/bin/python -m tests.hostile.chaos --kills 24

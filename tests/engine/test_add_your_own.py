@@ -16,7 +16,7 @@ from runner.records.store import SweepDir
 from runner.sandbox.images import Images
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 PAGE = (REPOSITORY / "configs/adapters/README.md").read_text(encoding="utf-8")
 #: A path on a line of its own, then the file.

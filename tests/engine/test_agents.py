@@ -18,7 +18,7 @@ from runner.sweep import Options, run_sweep
 from tests.engine.agents import FACTS, PER_DIALECT
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(900)]
 
 SWEEP = """\
 id: agent

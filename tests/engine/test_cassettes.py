@@ -25,7 +25,7 @@ from tests.engine.lab import REPOSITORY
 from tests.engine.spy import Spy, files_with
 from tests.engine.upstream import canary, scripted, stand_in
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(600)]
 
 ADAPTER = "claude-agent-acp@0.64.0"
 SURFACES = ("acp", "cli")

@@ -11,7 +11,7 @@ import pytest
 from runner.records.schema import Record
 from tests.engine.lab import Lab, attempt, repaired, stderr
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 MODEL: dict[str, Any] = {"do": "model"}
 REPAIR: dict[str, Any] = {"do": "write", "path": "src/semver.js", "text": repaired()}

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from tests.engine.lab import REPOSITORY, Lab, repaired
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 MODEL: dict[str, Any] = {"do": "model"}
 REPAIR = {"do": "write", "path": "src/semver.js", "text": repaired()}

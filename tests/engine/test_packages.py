@@ -18,7 +18,7 @@ from runner.sandbox.images import Images
 from runner.sandbox.pins import packages
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 #: Two small packages that need no others, as if they were agents.
 CONFIG = """\

@@ -12,7 +12,7 @@ from runner.config.catalog import Catalog
 from runner.gateway.journal import parse_journal
 from tests.engine.lab import REPOSITORY, Lab, attempt
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 ADAPTER = "claude-agent-acp@0.64.0"
 #: Step of fix-semver -> what it meets first.

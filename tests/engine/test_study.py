@@ -19,7 +19,7 @@ from runner.sweep import Options, run_sweep
 from runner.wire.log import read_frames
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 SWEEP = """\
 id: parts

@@ -6,7 +6,7 @@ import pytest
 
 from tests.hostile.chaos import VICTIMS, chaos, table
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_whatever_is_killed_a_resumed_sweep_is_whole() -> None:

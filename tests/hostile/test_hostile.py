@@ -20,7 +20,7 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir
 from tests.engine.lab import REPOSITORY, Lab, repaired
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(900)]
 
 CASES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(Path(__file__).with_name("cases.yaml"))
 #: Said of every puppet: it is no defect of the case.

@@ -6,7 +6,7 @@ import pytest
 
 from tests.hostile.soak import soak, table
 
-pytestmark = [pytest.mark.hostile, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_many_runs_leave_nothing_and_vary_in_nothing() -> None:

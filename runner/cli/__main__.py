@@ -1,5 +1,5 @@
 """`python -m runner.cli`: the same as the installed command."""
 
-from runner.cli.main import main
+from runner.cli.start import main
 
 main()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import typer
 from typer.main import get_command
 
-from runner.cli.output import err, soften
+from runner.cli.output import err, open_streams, soften
 from runner.errors import AcpbenchError, UsageError
 
 #: sysexits.h EX_SOFTWARE: a fault of ours.
@@ -69,6 +69,7 @@ def _debug() -> None:
 
 def main() -> None:
     """The entry point of the installed command."""
+    open_streams()
     soften(sys.stdout)
     soften(sys.stderr)
     sys.exit(run())

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from tabulate import tabulate
 
-from runner.errors import UsageError
+from runner.errors import InfraError, UsageError
 
 
 def out(text: str) -> None:
@@ -46,13 +46,22 @@ def soften(stream: TextIO) -> None:
         reconfigure(errors="backslashreplace")
 
 
+def open_streams() -> None:
+    """Where the caller closed standard output or error (`>&-`), what is said there goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open till the end
+
+
 def _print(text: str, stream: TextIO) -> None:
     try:
         stream.write(text + "\n")
         stream.flush()
-    except BrokenPipeError:
-        # `acpbench report DIR | head -1`: go on silently, with the exit code that was due anyway. The descriptor is
-        # replaced so that the interpreter's last flush does not complain either.
+    except OSError as problem:
+        # The descriptor is replaced so that the interpreter's last flush does not complain either.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
+        # `acpbench report DIR | head -1` goes on silently, with the exit code that was due anyway.
+        if not isinstance(problem, BrokenPipeError) and stream is sys.stdout:
+            raise InfraError(f"standard output cannot be written: {problem.strerror}") from problem

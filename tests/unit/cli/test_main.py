@@ -126,6 +126,35 @@ def test_reader_that_goes_away_is_no_error() -> None:
     assert verb.wait(30) == 0
 
 
+def test_an_output_that_cannot_be_written_is_one_line_and_1() -> None:
+    with Path("/dev/full").open("w") as full:
+        line = [sys.executable, "-m", "runner.cli", "schema", "sweep"]
+        done = subprocess.run(line, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "acpbench: standard output cannot be written: No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str) -> None:
+    line = ["sh", "-c", f'"$0" -m runner.cli schema sweep {closed}', sys.executable]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_while_the_libraries_are_loaded_is_one_line() -> None:
+    # Whatever is imported first in the command's own flow stands for all of it.
+    code = (
+        "import os, signal, sys\n"
+        "class Slow:\n    def find_spec(self, name, *rest):\n"
+        "        name == 'typer' and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Slow())\nfrom runner.cli.start import main\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "acpbench: interrupted\n")
+
+
 def test_no_engine_is_69() -> None:
     done = process("clean", DOCKER_HOST="unix:///nowhere.sock", DOCKER_CONTEXT="")
     assert done.returncode == 69

@@ -144,7 +144,7 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
                 continue
             image = loaded.adapters[ids[0]].image
             count = repeat or matrix.repeat or loaded.sweep.repeat
-            fields |= {"expect": matrix.expect, "matrix": index, "twin": twin}
+            fields |= {"expect": matrix.expected(ids[0]), "matrix": index, "twin": twin}
             arms[name] = _Arm(name, image, count, fields)
     if not arms and not errors:
         errors.append(ConfigError(loaded.path, loaded.arm_lines[0], "no arm is left: its adapters can do none of them"))

@@ -13,18 +13,19 @@ from docker import DockerClient
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from runner import cassettes
-from runner.config.catalog import LoadedSweep
+from runner.config.catalog import Catalog, LoadedSweep
 from runner.config.source import shown
 from runner.errors import ConfigError, Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.interrupt import Interrupt, interruptible
 from runner.kept import Kept
 from runner.outcome import Aborted
+from runner.packages.answers import answers, problem_of
 from runner.plan import FRESH, Cell, remaining, units
 from runner.progress import SweepProgress
 from runner.records.lock import differences
 from runner.records.schema import Record
-from runner.records.store import DiskFull, SweepDir
+from runner.records.store import NAMES_FILE, DiskFull, SweepDir
 from runner.report.build import build
 from runner.report.model import Report
 from runner.run import Run
@@ -99,6 +100,8 @@ def _run(
         Stage(client, loaded, pinned, outward) as stage,
         _directory(loaded, cells, options, stage) as out,
     ):
+        if loaded.sweep.ask_registries and not (out.path / NAMES_FILE).exists():
+            _ask_registries(client, images, loaded.root, out, progress)
         todo = remaining(cells, _finished(out)) if options.resume else list(cells)
         try:
             _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
@@ -111,6 +114,14 @@ def _run(
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
+
+
+def _ask_registries(client: DockerClient, images: Images, root: Path, out: SweepDir, progress: SweepProgress) -> None:
+    """Keep what they say of our pins; before the first run, since nothing else of ours runs while one is timed."""
+    said = answers(client, images, Catalog(root))
+    out.write_json(NAMES_FILE, said)
+    if (problem := problem_of(said)) is not None:
+        progress.note(f"the package registries could not be asked, the sweep goes on without: {problem}")
 
 
 def _demand_fixtures(loaded: LoadedSweep) -> None:

@@ -2,8 +2,8 @@
 //
 // The step is found from the ids of the tool calls in the history: every call of step n carries `s<n>x<i>` in its id, all
 // agents echo ids, so the next step is the highest one since the last user prompt, plus one. Counting messages would be
-// wrong: parallel calls, retries and side requests change their number. A step with a condition on what came of an earlier
-// one is passed over where that does not hold.
+// wrong: parallel calls, retries and side requests change their number. A step with a condition (on what came of an earlier
+// one, on a tool that is offered) is passed over where that does not hold.
 
 // A sub-agent's ids have `a<number>` before that.
 const CALL_ID = /p(\d+)s(\d+)x(\d+)$/;
@@ -28,6 +28,8 @@ function outcomeOf(step, view, patterns) {
 /** Why a step's condition does not hold; null: it does, or there is none. */
 function refusal(when, last, view, patterns) {
   if (when == null) return null;
+  if (when.offered != null && !view.tools.includes(when.offered)) return `the request does not offer ${when.offered}`;
+  if (when.outcome === null && when.matches === null && when.lacks === null) return null;
   const step = when.step ?? last;
   if (step < 0) return "no step was served before it";
   if (!view.callIds.some((id) => Number(CALL_ID.exec(id)?.[2]) === step)) return `step ${step} was not served, or called nothing`;

@@ -74,19 +74,18 @@ def check(
     Exit codes: 0 none is deprecated (or its adapter says accept_deprecated), 1 one is, or could not be asked about.
     """
     from runner.packages.check import check as judge
-    from runner.packages.check import image_pins, merged, pins
+    from runner.packages.check import everything, merged, pins
     from runner.packages.clients import Clients
     from runner.sandbox.images import Images
 
     found = catalog(context)
-    adapters = [found.adapter(name) for name in names] if names else [one.value for one in found.adapters()]
-    pinned = pins(adapters)
     with engine() as client:
         images = Images(client, found.root)
-        if not names:
-            shared = images.recipes.keys() - {adapter.image for adapter in adapters}
-            pinned += [one for name in sorted(shared) for one in image_pins(name, images.recipes[name].folder)]
-        checked = judge(merged(pinned), Clients(client, images))
+        if names:
+            pinned = merged(pins(map(found.adapter, names)))
+        else:
+            pinned = everything([one.value for one in found.adapters()], images.recipes)
+        checked = judge(pinned, Clients(client, images))
     if form == "json":
         out(json.dumps({"packages": [one.as_json() for one in checked]}, indent=2))
     else:

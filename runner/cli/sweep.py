@@ -26,6 +26,10 @@ def sweep(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where records go; default results/<sweep>-<UTC time>-<random>."),
     ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Run this adapter in place of the config's; may be given several times."),
+    ] = None,
     repeat: Annotated[
         int | None, typer.Option(min=1, max=MAX_REPEAT, help="Replicates of every arm, in place of the config's.")
     ] = None,
@@ -49,7 +53,7 @@ def sweep(
     config error, 69 no engine, 130 interrupted.
     """
     found = catalog(context)
-    loaded = load_sweep(config, found)
+    loaded = load_sweep(config, found, adapter or ())
     cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
         _print_plan(cells)

@@ -7,12 +7,13 @@ An id is looked up by file: `configs/adapters/<on_disk(id)>.yaml`, `configs/surf
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -176,6 +177,10 @@ class Catalog:
     def adapters(self) -> list[Loaded[Adapter]]:
         """Every adapter, by file name. Raises ConfigErrors with the faults of all files."""
         return self._all(_ADAPTERS)
+
+    def adapter_ids(self) -> list[str]:
+        """The ids of all adapters that are there, readable or not; none of their files counts as read."""
+        return list(Catalog(self.root)._ids(_ADAPTERS))
 
     def scripts(self) -> list[Loaded[Script]]:
         """Every scripted model, by file name. Raises as `adapters`."""
@@ -342,9 +347,15 @@ def policy_id(policy: str | Policy) -> str:
     return policy if isinstance(policy, str) else policy.id
 
 
-def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
-    """Read a sweep and all it names. Raises ConfigError, or ConfigErrors with every fault, each at its own line."""
+def load_sweep(path: Path, catalog: Catalog, adapters: Sequence[str] = ()) -> LoadedSweep:
+    """Read a sweep and all it names. `adapters`: run with these in place of the whole sweep's own.
+
+    Raises ConfigError, or ConfigErrors with every fault, each at its own line; UsageError for `adapters` that are not
+    there, or that no entry of the sweep leaves room for.
+    """
     loaded = load(path, Sweep)
+    if adapters:
+        loaded = _exchanged(loaded, catalog, adapters)
     resolver = _Resolver(loaded, catalog)
     sweep = loaded.value.complete()
     for index, matrix in enumerate(sweep.arms):
@@ -367,6 +378,16 @@ def load_sweep(path: Path, catalog: Catalog) -> LoadedSweep:
         upstreams=resolver.upstreams,
         cassettes=resolver.cassettes,
     )
+
+
+def _exchanged(loaded: Loaded[Sweep], catalog: Catalog, adapters: Sequence[str]) -> Loaded[Sweep]:
+    """The sweep with other adapters. Entries of `arms` that name their own keep them."""
+    if all(matrix.adapters for matrix in loaded.value.arms):
+        raise UsageError(f"{loaded.path}: every entry of 'arms' names its own adapters; there is none to exchange")
+    for name in adapters:
+        catalog.adapter(name)
+    sweep = loaded.value.model_copy(update={"adapters": list(dict.fromkeys(adapters))})
+    return replace(loaded, value=sweep)
 
 
 class _Resolver:
@@ -419,11 +440,21 @@ class _Resolver:
         for key in ("policies", "resets"):
             if not getattr(matrix, key):
                 self._fault((*here, key), f"'{key}' needs at least 1 item(s)")
-        if matrix.expect not in outcome_names():
-            hint = suggest(matrix.expect, outcome_names())
-            self._fault((*here, "expect"), f"unknown outcome {quoted(matrix.expect)}{hint}")
+        self._expected(matrix, here)
         self._cross(matrix, here, given)
         self._canaries(matrix, here)
+
+    def _expected(self, matrix: Matrix, here: Place) -> None:
+        said = [((*here, "expect"), matrix.expect)]
+        said += [((*here, "expect_of", glob), outcome) for glob, outcome in matrix.expect_of.items()]
+        for place, outcome in said:
+            if outcome not in outcome_names():
+                self._fault(place, f"unknown outcome {quoted(outcome)}{suggest(outcome, outcome_names())}")
+        for glob in matrix.expect_of:
+            # The ids of all adapters: a sweep may be run with others than it names.
+            known = self.catalog.adapter_ids()
+            if not fnmatch.filter(known, glob):
+                self._fault((*here, "expect_of", glob), f"'{glob}' fits no adapter{suggest(glob, known)}")
 
     def _canaries(self, matrix: Matrix, here: Place) -> None:
         """What a surface plants by name, its fixtures must have."""

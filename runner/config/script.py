@@ -133,7 +133,7 @@ Outcome = Literal["ok", "failed", "rejected"]
 
 
 class When(Config):
-    """What must have come of an earlier step's calls; every condition given must hold.
+    """What must have come of an earlier step's calls, and what must be offered; every condition given must hold.
 
     An outcome's bare name stands for `{outcome: <name>}`.
     """
@@ -146,6 +146,8 @@ class When(Config):
     lacks: Regex | None = None
     #: The `name` of an earlier step; default: the step served last.
     step: Id | None = None
+    #: A tool of this name is among those that the agent offers with the request.
+    offered: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -159,9 +161,14 @@ class When(Config):
 
     @model_validator(mode="after")
     def _says_something(self) -> When:
-        if self.outcome is None and self.matches is None and self.lacks is None:
-            raise ValueError("needs at least one of: outcome, matches, lacks")
+        if not self.looks_back and (self.offered is None or self.step is not None):
+            raise ValueError("needs at least one of: outcome, matches, lacks, offered")
         return self
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it is about an earlier step."""
+        return not (self.outcome is None and self.matches is None and self.lacks is None)
 
 
 FaultKind = Literal["rate-limit", "server-error", "overloaded", "reset", "stall", "malformed", "slow-start"]
@@ -312,7 +319,7 @@ class Conversation:
                 told = f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
                 yield index, here, told
             if step.when is not None:
-                if index == 0:
+                if index == 0 and step.when.looks_back:
                     yield index, (*here, "when"), "the first step has no step before it"
                 if step.when.step is not None and step.when.step not in names:
                     told = f"no earlier step is named '{step.when.step}' (named: {', '.join(names) or 'none'})"

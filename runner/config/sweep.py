@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 from pydantic import Field
 
 from runner.config.base import Config, Id
@@ -28,6 +30,8 @@ class Matrix(Config):
     resets: list[str] = ["container"]
     #: What its cells should end as.
     expect: str = "passed"
+    #: What those of other adapters should end as: a glob over their ids -> outcome. The first that fits counts.
+    expect_of: dict[str, str] = {}
     #: Replicates of its arms, where they differ from the sweep's.
     repeat: int | None = Field(default=None, gt=0, le=MAX_REPEAT)
     #: What differs from the sweep's knobs.
@@ -35,6 +39,11 @@ class Matrix(Config):
     #: Every arm a second time, identical but for `--twin` at the end of its name: what a comparison calls different
     #: then is chance (A/A).
     twin: bool = False
+
+    def expected(self, adapter: str) -> str:
+        """What the cells of an adapter should end as."""
+        fitting = (outcome for glob, outcome in self.expect_of.items() if fnmatch.fnmatchcase(adapter, glob))
+        return next(fitting, self.expect)
 
 
 class Sweep(Config):
@@ -54,6 +63,9 @@ class Sweep(Config):
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()
+    #: Before the first run the package registries are asked about all our pins, as `acpbench adapters check` does, and
+    #: their answer is kept with the sweep (adapters-check.json). Where they cannot be reached, that is what is kept.
+    ask_registries: bool = False
     #: What `acpbench compare`, `sweep --confirm` and `nightly` hold against what.
     compare: Comparison | None = None
 

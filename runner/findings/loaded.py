@@ -24,13 +24,11 @@ from runner.evidence.toolcalls import tool_calls
 from runner.findings.model import Reference
 from runner.gateway.journal import Entry, parse_journal
 from runner.records.schema import Record
-from runner.records.store import SweepDir
+from runner.records.store import NAMES_FILE, SweepDir
 from runner.wire.log import read_frames
 
 #: Outcomes after which a run says nothing about its agent.
 UNMEASURED = frozenset({"aborted", "infra", "model-script"})
-#: What `acpbench adapters check --format json` said, where it was kept with the sweep.
-NAMES_FILE = "adapters-check.json"
 
 
 @dataclass(frozen=True)

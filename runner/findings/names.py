@@ -12,8 +12,9 @@ from typing import Any
 
 from runner.evidence.messages import as_list, as_object
 from runner.findings.judge import few, finding, not_measured
-from runner.findings.loaded import NAMES_FILE, Study
+from runner.findings.loaded import Study
 from runner.findings.model import Finding, Reference
+from runner.records.store import NAMES_FILE
 
 _DAYS_A_MONTH = 365.25 / 12
 
@@ -33,7 +34,8 @@ def _dead_name(study: Study) -> Finding:
     listed = [as_object(package) for package in as_list(study.names.get("packages"))]
     known = [(index, package) for index, package in enumerate(listed) if not package.get("problem")]
     if not known:
-        return not_measured(study, "dead-name", "no registry answered")
+        problem = study.names.get("problem") or next((package.get("problem") for package in listed), None)
+        return not_measured(study, "dead-name", "no registry answered" + (f": {problem}" if problem else ""))
     noticed = [(index, package) for index, package in known if package.get("deprecated")]
     # None: the registry does not say; "": it says that there is none.
     accepted = [(i, package) for i, package in known if package.get("accepted") and package.get("deprecated") is None]

@@ -24,6 +24,8 @@ from typing import Any
 #: https://packaging.python.org/en/latest/specifications/simple-repository-api/
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 NPM_FIELDS = ("name", "version", "deprecated", "time", "versions", "dist-tags")
+#: A registry that cannot be reached is soon known to be so.
+NPM_RETRIES = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000")
 LIMIT_S = 60
 AT_ONCE = 4
 
@@ -32,7 +34,7 @@ Answer = dict[str, Any]
 
 def npm(name: str) -> Answer:
     """`npm view` of one version."""
-    command = ["npm", "view", name, *NPM_FIELDS, "--json", "--loglevel=silent", "--fetch-retries=1"]
+    command = ["npm", "view", name, *NPM_FIELDS, "--json", "--loglevel=silent", *NPM_RETRIES]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:

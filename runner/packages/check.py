@@ -18,6 +18,7 @@ from runner.config.adapter import Adapter
 from runner.packages.clients import Registries
 from runner.packages.versions import between, releases
 from runner.sandbox.pins import packages
+from runner.sandbox.recipe import Recipe
 
 #: Marked as deprecated in the public npm registry since February 2020.
 MARKED = "request@2.88.2"
@@ -57,6 +58,9 @@ class Checked:
     #: Releases that came after the pinned one, and days from the pinned one to the newest.
     behind: int | None = None
     behind_days: int | None = None
+    #: When the pinned and the newest release came out (ISO 8601).
+    released: str | None = None
+    newest_released: str | None = None
     #: Withdrawn: yanked from PyPI, or no longer in npm.
     yanked: bool | None = None
     problem: str | None = None
@@ -80,6 +84,8 @@ class Checked:
             "newest": self.newest,
             "behind_versions": self.behind,
             "behind_days": self.behind_days,
+            "released": self.released,
+            "newest_released": self.newest_released,
             "yanked": self.yanked,
             "problem": self.problem,
         }
@@ -123,6 +129,12 @@ def merged(pinned: Iterable[Pinned]) -> list[Pinned]:
         same = found.get(place)
         found[place] = replace(same, by=same.by + one.by, accepted=same.accepted or one.accepted) if same else one
     return list(found.values())
+
+
+def everything(adapters: Sequence[Adapter], recipes: Mapping[str, Recipe]) -> list[Pinned]:
+    """Every pin of ours: the adapters' packages, and those of the images that no adapter has (`recipes`: of all)."""
+    shared = sorted(recipes.keys() - {adapter.image for adapter in adapters})
+    return merged([*pins(adapters), *(one for name in shared for one in image_pins(name, recipes[name].folder))])
 
 
 def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
@@ -210,7 +222,7 @@ def _judged(
 ) -> Checked:
     found = _RENAMED.search(notice) if notice else None
     later = between(versions, pinned.version, newest) if newest is not None else []
-    days = _days(times.get(pinned.version), times.get(newest or ""))
+    released, newest_released = times.get(pinned.version), times.get(newest or "")
     return Checked(
         pinned,
         deprecated=notice,
@@ -218,7 +230,9 @@ def _judged(
         newest=newest,
         # A list without the pinned version itself cannot be counted from.
         behind=len(later) - 1 if pinned.version in later else None,
-        behind_days=days,
+        behind_days=_days(released, newest_released),
+        released=released,
+        newest_released=newest_released,
         yanked=yanked,
     )
 

@@ -29,7 +29,7 @@ from runner.sandbox.throwaway import EXIT_S, created
 IMAGE = "npm"
 #: Where files are put, and what they may make.
 WORK = "tmp/work"
-#: Seconds that a command may take.
+#: Seconds that a command may take, where nobody says otherwise.
 LIMIT_S = 600.0
 #: Bytes of a file that is fetched.
 _CAP = 64 << 20
@@ -61,10 +61,11 @@ class Ran:
 
 
 class Clients:
-    """Builds the image `npm` where it is missing."""
+    """Builds the image `npm` where it is missing. `limit_s`: seconds that a command may take."""
 
-    def __init__(self, client: docker.DockerClient, images: Images) -> None:
+    def __init__(self, client: docker.DockerClient, images: Images, limit_s: float = LIMIT_S) -> None:
         self._client = client
+        self._limit_s = limit_s
         self._image = images.ensure(IMAGE).id
         self._settings = host.detect_here()
 
@@ -113,7 +114,7 @@ class Clients:
             late.set()
             stream.close()
 
-        timer = threading.Timer(LIMIT_S, give_up)
+        timer = threading.Timer(self._limit_s, give_up)
         timer.start()
         gathered = {"stdout": bytearray(), "stderr": bytearray()}
         try:
@@ -124,7 +125,7 @@ class Clients:
             timer.cancel()
             stream.close()
         if late.is_set():
-            raise TimeoutError(f"no end after {LIMIT_S:g} s")
+            raise TimeoutError(f"no end after {self._limit_s:g} s")
         code = int(self._client.api.wait(container, timeout=EXIT_S)["StatusCode"])
         return code, {channel: bytes(data) for channel, data in gathered.items()}
 

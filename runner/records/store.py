@@ -34,6 +34,8 @@ from runner.records.schema import SCHEMA_VERSION, Record
 _OWNER = ".owner"
 _RECORD = "record.json"
 _PLAN = "plan.jsonl"
+#: What the package registries said of our pins before the first run, in a sweep's folder.
+NAMES_FILE = "adapters-check.json"
 #: NAME_MAX of Linux file systems, bytes.
 _NAME_MAX = 255
 

@@ -22,7 +22,7 @@ both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
 def when(**given: Any) -> dict[str, Any]:
-    return {"outcome": None, "matches": None, "lacks": None, "step": None, **given}
+    return {"outcome": None, "matches": None, "lacks": None, "step": None, "offered": None, **given}
 
 
 def step(index: int, say: str, *, calls: bool = False, **more: Any) -> dict[str, Any]:
@@ -95,6 +95,20 @@ def test_a_failure_that_the_dialect_itself_tells_needs_no_pattern(
             turn.ask("anything", failed=True)
             assert turn.ask().text == "bad"
             gateway.collect(turn.token)
+
+
+@every
+def test_a_step_may_hang_on_a_tool_that_is_offered(
+    gateway: Gateway, call: Caller, run: Register, speaker: Speaker
+) -> None:
+    for name, said, passed in (("Bash", ["ask", "go on"], set()), ("AskUser", ["go on"], {0})):
+        steps = [step(0, "ask", calls=True, when=when(offered=name)), step(1, "go on")]
+        given = program(dialect=speaker.dialect, steps=steps)
+        turn = Turn(call, run(given), speaker, stream=False)
+        assert [turn.ask("fine").text for _ in said] == said
+        entries = gateway.collect(turn.token).entries
+        assert set(skipped_steps(entries, steps)) == passed
+        assert script_problems(entries, given) == []
 
 
 def test_a_script_with_no_step_left_says_which_were_passed_over(gateway: Gateway, call: Caller, run: Register) -> None:

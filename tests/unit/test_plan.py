@@ -191,6 +191,13 @@ def test_an_arm_that_keeps_its_container_runs_in_one_go(small: LoadedSweep) -> N
     assert {cell.name for cell in found[0]} <= {cell.name for cell in remaining(cells, done)}
 
 
+def test_an_adapter_may_be_expected_to_end_otherwise(small: LoadedSweep) -> None:
+    both = matrix(adapters=["agent@1.0.0", "other@2"], expect_of={"oth*": "task-failed", "*@2": "infra"})
+    two = with_arms(replace(small, adapters={**small.adapters, "other@2": small.adapters["agent@1.0.0"]}), both)
+    ends = {(cell.adapter, cell.expect) for cell in plan(two)}
+    assert ends == {("agent@1.0.0", "passed"), ("other@2", "task-failed")}
+
+
 def test_a_cell_knows_its_entry_of_the_sweep(small: LoadedSweep) -> None:
     two = with_arms(small, matrix(), matrix(surfaces=["cli"]), warmup=0)
     assert {cell.surface: cell.matrix for cell in plan(two)} == {"acp": 0, "cli": 1}

@@ -86,6 +86,15 @@ def test_dry_run_with_repeat_and_only(root: Path, config: str) -> None:
     assert "fits no cell" in str(raised(root, "sweep", config, "--dry-run", "--only", "nothing"))
 
 
+def test_dry_run_with_another_adapter(root: Path, config: str) -> None:
+    text = Path(config).read_text().replace("adapters: [agent@1.0.0]\n    ", "", 1)
+    Path(config).write_text(text + "adapters: [agent@1.0.0]\n")
+    done = invoke(root, "sweep", config, "--dry-run", "--adapter", "other@2")
+    assert "6 runs in 2 arms, after 1 warm-up(s)" in done.stdout
+    assert "agent-1.0.0" not in done.stdout
+    assert "did you mean 'other@2'?" in str(raised(root, "sweep", config, "--dry-run", "--adapter", "othr@2"))
+
+
 def test_wrong_config(root: Path, config: str) -> None:
     Path(config).write_text(Path(config).read_text().replace("adapters", "adaptor"))
     error = raised(root, "sweep", config, "--dry-run")

@@ -66,6 +66,8 @@ def test_everything_is_resolved(root: Path) -> None:
         ("repeat: 3", "    resets: [contaner]", 7, "unknown reset 'contaner'; did you mean 'container'?"),
         ("repeat: 3", "    expect: pased", 7, "unknown outcome 'pased'; did you mean 'passed'?"),
         ("repeat: 3", "    expect: timeout:trun", 7, "unknown outcome 'timeout:trun'; did you mean 'timeout:turn'?"),
+        ("repeat: 3", "    expect_of: {'other@*': pased}", 7, "unknown outcome 'pased'; did you mean 'passed'?"),
+        ("repeat: 3", "    expect_of: {'othr@*': passed}", 7, "'othr@*' fits no adapter; did you mean 'other@2'?"),
         ("agent@1.0.0", "other@2", 4, "surface 'cli' needs transport cli, which adapter 'other@2' has not"),
     ],
 )
@@ -207,6 +209,30 @@ def test_what_is_planted_knows_its_canaries(root: Path) -> None:
     fixture.write_text(fixture.read_text() + planted)
     (found,) = faults(root)
     assert "fixture.yaml:6: unknown canary 'wrng'; did you mean 'wrong'?" in found
+
+
+def test_other_adapters_in_place_of_the_whole_sweeps(root: Path) -> None:
+    """What has its own keeps them; what none of the exchanged ones can do is left out, as with any other."""
+    catalog = Catalog(root)
+    with pytest.raises(UsageError, match=r"small\.yaml: every entry of 'arms' names its own adapters"):
+        load_sweep(sweep_of(root), catalog, ["other@2"])
+    entry = "  - adapters: [agent@1.0.0]\n    surfaces"
+    own = "  - {adapters: [agent@1.0.0], surfaces: [acp], fixtures: [semver], models: [scripted/fix]}\n"
+    swap(sweep_of(root), entry, own + "  - surfaces")
+    swap(sweep_of(root), "repeat: 3", "repeat: 3\nadapters: [agent@1.0.0]")
+    found = load_sweep(sweep_of(root), Catalog(root), ["other@2", "other@2"])
+    assert [matrix.adapters for matrix in found.sweep.arms] == [["agent@1.0.0"], ["other@2"]]
+    assert found.source == sweep_of(root).read_bytes()
+    with pytest.raises(UsageError, match=r"^unknown adapter 'othr@2'; did you mean 'other@2'\?"):
+        load_sweep(sweep_of(root), Catalog(root), ["othr@2"])
+
+
+def test_expectations_of_adapters_that_no_arm_names_are_read_from_no_file(root: Path) -> None:
+    swap(sweep_of(root), "repeat: 3", "    expect_of: {'other@*': task-failed}")
+    found = loaded(root)
+    assert len(found.digests) == 6
+    matrix = found.sweep.arms[0]
+    assert [matrix.expected(name) for name in ("agent@1.0.0", "other@2")] == ["passed", "task-failed"]
 
 
 def test_adapters_and_knobs_of_the_whole_sweep(root: Path) -> None:

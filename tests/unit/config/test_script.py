@@ -51,6 +51,13 @@ def test_what_a_sub_agent_can_never_be_served_is_told_at_its_place() -> None:
     assert [place for place, _ in made.problems()] == [inner, (*inner, "when", "step")]
 
 
+def test_the_first_step_may_hang_on_what_is_offered_and_on_nothing_earlier() -> None:
+    ask = {"tool": {"tool": "Ask"}}
+    assert list(script({"when": {"offered": "Ask"}, **ask}, {"say": "y"}).problems()) == []
+    late = script({"when": {"offered": "Ask", "outcome": "ok"}, **ask}, {"say": "y"})
+    assert [problem for _, problem in late.problems()] == ["the first step has no step before it"]
+
+
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
@@ -68,6 +75,7 @@ def test_what_a_sub_agent_can_never_be_served_is_told_at_its_place() -> None:
         ),
         ([{"delegate": {"prompt": PROMPT, "steps": [{"say": "x"}]}}] * 2, "could not be told apart"),
         ([{"label": "A b", "read": {"path": "x"}}], "pattern"),
+        ([{"say": "x"}, {"when": {"step": "a", "offered": "Ask"}, "say": "y"}], "at least one of: outcome"),
     ],
 )
 def test_what_is_refused(steps: list[dict[str, Any]], words: str) -> None:

@@ -280,17 +280,17 @@ def test_conditions_stops_paces_and_faults_reach_the_program() -> None:
             {"when": "rejected", "say": "no", "stop": "refusal"},
             {"when": {"step": "try", "lacks": "x"}, "run": {"command": "ls"}, "latency": {"ttft_ms": 5.0}},
             {"say": "cut", "stop": "max_tokens", "faults": [{"kind": "stall"}]},
-            {"say": "done"},
+            {"when": {"offered": "Ask"}, "say": "done"},
         ),
         adapter(results={"rejected": ["no!"]}, continuations=["^go on"]),
         "/w",
     )
     assert [step["when"] for step in made["steps"]] == [
         None,
-        {"outcome": "rejected", "matches": None, "lacks": None, "step": None},
-        {"outcome": None, "matches": None, "lacks": "x", "step": 0},
+        {"outcome": "rejected", "matches": None, "lacks": None, "step": None, "offered": None},
+        {"outcome": None, "matches": None, "lacks": "x", "step": 0, "offered": None},
         None,
-        None,
+        {"outcome": None, "matches": None, "lacks": None, "step": None, "offered": "Ask"},
     ]
     assert [step["finish"] for step in made["steps"]] == ["tool_use", "refusal", "tool_use", "max_tokens", "end_turn"]
     assert made["steps"][2]["latency"] == {"ttft_ms": 5.0, "tokens_per_s": None}

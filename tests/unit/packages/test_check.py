@@ -65,6 +65,8 @@ def test_how_far_behind() -> None:
     found = one({"ok": ONE})
     assert (found.newest, found.behind, found.behind_days) == ("1.1.0", 1, 59)
     assert (found.deprecated, found.yanked, found.problem, found.ok) == ("", False, None, True)
+    said = found.as_json()
+    assert (said["released"], said["newest_released"]) == (TIMES["1.0.0"], TIMES["1.1.0"])
 
 
 @pytest.mark.parametrize(

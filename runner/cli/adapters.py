@@ -131,6 +131,8 @@ def _print_checked(checked: list[Checked]) -> None:
         silent = [one for one in checked if one.pinned.registry == registry and one.problem is None]
         if silent and all(one.deprecated is None for one in silent):
             err(f"{registry}: the registry that was asked carries no deprecation notices: nothing is known of them")
+        if any(one.copies_dated for one in silent):
+            err(f"{registry}: the registry that was asked dates its copies, not the releases: so are the days")
 
 
 def _deprecated(one: Checked) -> str:

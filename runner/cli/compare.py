@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from runner.cli.options import Directory, Output
 from runner.cli.output import out, out_or_file
 from runner.cli.report import report_of
 from runner.cli.state import catalog
@@ -44,9 +45,7 @@ def compare(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Too few runs to tell fails, too.")] = False,
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    file: Output = None,
 ) -> int:
     """Hold arms against each other.
 
@@ -88,7 +87,7 @@ def _gate(context: typer.Context, given: str | None, asked: Comparison | None) -
 
 def baseline(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's directory.")],
+    directory: Directory,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Written to results/baselines/NAME.json.")],
 ) -> int:
     """Freeze a sweep's report as a baseline, with its date, pins and machine, to be checked in."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from runner.cli.options import Directory, Output
 from runner.cli.output import out_or_file
 
 
@@ -18,11 +18,9 @@ class Format(StrEnum):
 
 
 def findings(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's directory.")],
+    directory: Directory,
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    file: Output = None,
 ) -> int:
     """Print claim, published figure, measured figure, verdict and evidence."""
     from runner.findings import render

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from runner.cli.options import Directory, Output
 from runner.cli.output import out_or_file
 from runner.records.store import SweepDir
 from runner.report.build import of_directory
@@ -30,11 +31,9 @@ def report_of(directory: Path) -> Report:
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A sweep's directory.")],
+    directory: Directory,
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    file: Output = None,
 ) -> int:
     """Print what a sweep measured."""
     from runner.report.render import render

@@ -15,7 +15,9 @@ from runner.findings import (
     methods,
     names,
     offers,
+    payloads,
     permissions,
+    sessions,
     terminals,
     veto,
 )
@@ -32,6 +34,8 @@ RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
     veto.findings,
     terminals.findings,
     offers.findings,
+    sessions.findings,
+    payloads.findings,
     cost.findings,
     contamination.findings,
     delegation.findings,

@@ -1,7 +1,7 @@
 """Are the pinned packages still what one should use? Deprecated, renamed, withdrawn, or left behind: as registries say.
 
-What a registry does not say is null, never a guess. A mirror of npm may drop deprecation notices; whether this one has
-any is seen from one package that the public registry has marked for years.
+What a registry does not say is null, never a guess. A mirror of npm may drop deprecation notices, and date its copies
+in place of the releases; whether this one does is seen from one package that was released and marked years ago.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from runner.sandbox.recipe import Recipe
 
 #: Marked as deprecated in the public npm registry since February 2020.
 MARKED = "request@2.88.2"
+#: When it was released, by the same registry.
+MARKED_DAY = "2020-02-11"
 #: The version of PyPI's simple API that has a project's status (PEP 792).
 STATUS_API = (1, 4)
 
@@ -61,6 +63,8 @@ class Checked:
     #: When the pinned and the newest release came out (ISO 8601).
     released: str | None = None
     newest_released: str | None = None
+    #: Those times, and `behind_days`, are when a mirror made its copies. None: nobody can tell.
+    copies_dated: bool | None = None
     #: Withdrawn: yanked from PyPI, or no longer in npm.
     yanked: bool | None = None
     problem: str | None = None
@@ -86,6 +90,7 @@ class Checked:
             "behind_days": self.behind_days,
             "released": self.released,
             "newest_released": self.newest_released,
+            "copies_dated": self.copies_dated,
             "yanked": self.yanked,
             "problem": self.problem,
         }
@@ -143,9 +148,14 @@ def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
         [MARKED, *(f"{one.name}@{one.version}" for one in pinned if one.registry == "npm")],
         [one.name for one in pinned if one.registry == "pypi"],
     )
-    marked = _npm_said(answers["npm"].get(MARKED, {})).get("deprecated")
+    marked = _npm_said(answers["npm"].get(MARKED, {}))
+    day = _object(marked.get("time")).get(MARKED.rpartition("@")[2])
+    copies = None if day is None else not str(day).startswith(MARKED_DAY)
     return [
-        _npm(one, answers["npm"].get(f"{one.name}@{one.version}", {}), has_notices=bool(marked))
+        replace(
+            _npm(one, answers["npm"].get(f"{one.name}@{one.version}", {}), has_notices=bool(marked.get("deprecated"))),
+            copies_dated=copies,
+        )
         if one.registry == "npm"
         else _pypi(one, answers["pypi"].get(one.name, {}))
         for one in pinned

@@ -99,6 +99,16 @@ def test_what_cannot_be_asked_is_said_and_not_guessed() -> None:
     assert (found.newest, found.behind, found.behind_days, found.deprecated, found.yanked) == (None,) * 5
 
 
+@pytest.mark.parametrize(
+    ("time", "copies"),
+    [({"2.88.2": "2020-02-11T16:35:30Z"}, False), ({"2.88.2": "2024-12-01T00:00:00Z"}, True), ({}, None)],
+)
+def test_a_mirror_that_dates_its_copies_is_known_by_a_package_of_known_age(
+    time: dict[str, str], copies: bool | None
+) -> None:
+    assert one({"ok": ONE}, marked={"ok": {"deprecated": "x", "time": time}}).copies_dated is copies
+
+
 def test_a_version_that_npm_no_longer_has_is_withdrawn() -> None:
     assert one({"absent": True}).yanked is True
 

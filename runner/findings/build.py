@@ -8,8 +8,10 @@ from typing import Final
 
 from runner.findings import (
     boundary,
+    capabilities,
     contamination,
     cost,
+    delays,
     delegation,
     documents,
     methods,
@@ -29,9 +31,11 @@ from runner.findings.published import CLAIMS
 RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
     names.findings,
     methods.findings,
+    capabilities.findings,
     permissions.findings,
     boundary.findings,
     veto.findings,
+    delays.findings,
     terminals.findings,
     offers.findings,
     sessions.findings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.findings.actions import Action, actions
-from runner.findings.boundary import named_paths
+from runner.findings.crossing import named_paths
 from runner.findings.judge import few, finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study, groups
 from runner.findings.model import Finding, Reference
@@ -142,7 +142,7 @@ def _clean(study: Study, identity: str, runs: list[LoadedRun], *, keeps: bool) -
         study,
         identity,
         "does-not-hold" if not as_claimed else "holds-with-limits" if limits else "holds",
-        f"asks {'; '.join(parts)}; no longer asked: {said(bound)}; "
+        f"asks, run after run: {'; '.join(parts)}; no longer asked: {said(bound, 'distinct actions')}; "
         f"at the start of a later run: {few(files, 3) or 'nothing'}",
         figures={
             name: counts[name]

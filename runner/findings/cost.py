@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from runner.findings.capabilities import STANDARD, other, standard
 from runner.findings.judge import finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study, groups
-from runner.findings.methods import STANDARD, other, standard
-from runner.findings.model import Finding, Judgement, Reference
+from runner.findings.model import Finding, Judgement, Reference, Table
 from runner.stats import RatioEstimate, hodges_lehmann_ratio, summarise
 
 #: Runs a side that the design asks for.
@@ -101,7 +101,7 @@ def _handshake(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "handshake",
         "does-not-hold" if not low <= median <= high else "holds-with-limits" if limits else "holds",
-        f"{_range(values)} ms, {plural(len(values), 'run')}",
+        f"median {_range(values)} ms, {plural(len(values), 'run')}",
         figures={"handshake_ms": _figures(values), "handshake": len(values)},
         evidence=[run.frame(seq, "handshake", f"{value:.1f} ms") for run, seq, value in seqs if seq is not None],
         limits=limits,
@@ -143,7 +143,30 @@ def _turn(study: Study, sides: dict[str, list[LoadedRun]]) -> Finding:
         limits=[] if same else ["the surfaces do not do the same work"],
         unit="runs a surface",
         n=min(map(len, sides.values())),
+        tables=[_costs(sides)],
     )
+
+
+#: Metric -> (its name in the table, decimals).
+_COSTS = {
+    "handshake_ms": ("handshake ms", 0),
+    "turn_ms": ("turn ms", 0),
+    "to_result_ms": ("to_result ms", 0),
+    "active_ms": ("active ms", 0),
+    "agent_ms": ("agent ms", 0),
+    "peak_anon_mb": ("memory MB", 0),
+    "cpu_s": ("cpu s", 2),
+}
+
+
+def _costs(sides: dict[str, list[LoadedRun]]) -> Table:
+    """Every figure of every surface, median and range."""
+    rows = [
+        [name, *(_range([value for _, value in _values(runs, metric)], digits) for runs in sides.values())]
+        for metric, (name, digits) in _COSTS.items()
+    ]
+    title = "Cost of a surface, median [min-max]: the same repair, in random blocks"
+    return Table(title=title, headers=["", *(f"{name}, n={len(runs)}" for name, runs in sides.items())], rows=rows)
 
 
 _Pair = tuple[str, list[LoadedRun], str, list[LoadedRun]]
@@ -213,8 +236,9 @@ def _ratio(names: str, found: RatioEstimate) -> tuple[str, list[str], Judgement]
         return said, [f"{names}: {slower} by {100 * by[0]:.1f} to {100 * by[1]:.1f} %"], "does-not-hold"
     if found.low < 1 - NEGLIGIBLE or found.high > 1 + NEGLIGIBLE:
         low, high = 100 * (found.low - 1), 100 * (found.high - 1)
-        return said, [f"{names}: none shown, {low:+.1f} to {high:+.1f} % not excluded"], "holds-with-limits"
-    return said, [], "holds"
+        told = f"{names}: no difference shown, {low:+.1f} to {high:+.1f} % not excluded"
+        return said, [told], "holds-with-limits"
+    return f"{said}, no difference beyond {100 * NEGLIGIBLE:.0f} %", [], "holds"
 
 
 def _resources(study: Study, sides: dict[str, list[LoadedRun]]) -> Finding:
@@ -274,8 +298,10 @@ def _tokens(study: Study) -> Finding:
         and run.record.exact.get("tokens_served") is not None
         and not any(entry.subagent for entry in run.journal.entries)
     ]
-    if not known:
-        return not_measured(study, "tokens", "no run reports tokens")
+    silent = [r for r in study.runs if r.record.outcome == "passed" and r.record.exact.get("tokens_reported") is None]
+    asked = len(known) + len(silent)
+    if not asked:
+        return not_measured(study, "tokens", "no run that was served tokens passed")
     equal = [run for run in known if run.record.exact["tokens_reported"] == run.record.exact["tokens_served"]]
     evidence = [
         run.member(
@@ -286,18 +312,30 @@ def _tokens(study: Study) -> Finding:
     off = sorted(
         {run.record.exact["tokens_reported"] - run.record.exact["tokens_served"] for run in known if run not in equal}
     )
-    silent = [r for r in study.runs if r.record.outcome == "passed" and r.record.exact.get("tokens_reported") is None]
+    served = [run for run in silent if run.record.exact.get("tokens_served") is not None]
+    evidence += [
+        run.member("exact.tokens_served", "served, none reported", str(run.record.exact["tokens_served"]))
+        for run in served
+    ]
     limits = [f"off by {', '.join(f'{n:+,}' for n in off[:4])}"] if off else []
     if silent:
-        limits.append(f"{plural(len(silent), 'run')} that passed report none")
+        limits.append(f"none reported in {plural(len(silent), 'run')}")
     return finding(
         study,
         "tokens",
-        "holds" if not limits else "holds-with-limits" if len(equal) * 2 > len(known) else "does-not-hold",
-        f"reported = served in {len(equal)} of {plural(len(known), 'run')}",
-        figures={"equal": len(equal), "unequal": len(known) - len(equal)},
+        "holds"
+        if not limits
+        else "holds-with-limits"
+        if len(equal) * 2 > len(known) + len(silent)
+        else "does-not-hold",
+        f"reported as served in {len(equal)} of {plural(len(known) + len(silent), 'run')} that passed",
+        figures={
+            "equal": len(equal),
+            "unequal": len(known) - len(equal),
+            "served, none reported": len(served),
+        },
         evidence=evidence,
         limits=limits,
         unit="runs",
-        n=len(known),
+        n=asked,
     )

@@ -11,7 +11,7 @@ from runner.acp.gates import declared
 from runner.evidence.callbacks import callbacks
 from runner.evidence.messages import as_list, as_text, updates
 from runner.findings.actions import Action, actions
-from runner.findings.boundary import carried
+from runner.findings.crossing import carried
 from runner.findings.judge import few, finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study
 from runner.findings.model import Finding, Reference
@@ -67,14 +67,16 @@ def _subagent(study: Study, runs: list[LoadedRun]) -> Finding:
                 continue
             units.add(action.key)
             if action.call is None and action.ask is None:
-                evidence.append(run.model(action.entry, "hidden", action.what))
+                evidence.append(run.model(action.entry, "hidden", f"{action.verb} {action.what}"))
                 wrong.append(f"{action.what} never reaches the client")
                 continue
             shown.add(action.key)
             expected = _asks_as_main(action)
             if expected is not None and expected is not action.surfaced:
                 wrong.append(f"{action.what} {'asks' if action.surfaced else 'does not ask'}")
-            evidence.append(action.reference("asked" if action.surfaced else "not-asked"))
+            evidence.append(
+                action.reference("asked" if action.surfaced else "not-asked", f"{action.verb} {action.what}")
+            )
             identity = action.call.id if action.call is not None else action.served.id
             own += identity == action.served.id
             update = frames.get(identity)
@@ -92,8 +94,8 @@ def _subagent(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "subagent",
         "does-not-hold" if wrong else "holds-with-limits" if limits else "holds",
-        f"shown to the client: {said(bound)}; {counts['asked']} asked for, {counts['not-asked']} not; "
-        f"{own} of {seen} under an id of its own, {told} naming the parent",
+        f"shown to the client: {said(bound, 'distinct actions')}; of {plural(seen, 'call')} {counts['asked']} asked "
+        f"for, {counts['not-asked']} not; {own} under an id of its own, {told} naming the call that delegated",
         figures={name: counts[name] for name in ("asked", "not-asked", "hidden", "names its parent")} | {"own-id": own},
         evidence=evidence,
         limits=[*([f"not as the agent itself: {few(wrong)}"] if wrong else []), *limits],
@@ -162,7 +164,7 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
         "mcp",
         "does-not-hold" if missing == expected else "holds-with-limits" if limits else "holds",
         f"started and answered in {expected - missing} of {plural(expected, 'run')} ({few(places, 2) or 'nowhere'}); "
-        f"tools asked for: {said(bound)}",
+        f"asked for: {said(bound, 'distinct calls of its tools')}",
         figures={name: counts[name] for name in ("asked", "not-asked", "answered")} | {"places": dict(places)},
         evidence=evidence,
         limits=limits,
@@ -214,15 +216,18 @@ def _elicitation(study: Study, runs: list[LoadedRun]) -> Finding:
     asked = len(
         dict.fromkeys(run.name for run in runs if any(one.run == run.name and one.shows == "form" for one in evidence))
     )
+    limits = [] if asked in (0, len(runs)) else ["not in every run"]
+    if not forms and not tried:
+        limits.append("the agent gives the model no tool to ask with")
     return finding(
         study,
         "elicitation",
         "does-not-hold" if not forms else "holds" if asked == len(runs) else "holds-with-limits",
-        f"{plural(forms, 'form')} in {asked} of {plural(len(runs), 'run')} that offer them"
+        f"{plural(forms, 'form')} in {asked} of {plural(len(runs), 'run')} that can show them"
         + (f" ({', '.join(f'{name} {count}' for name, count in answered.items())})" if forms else ""),
         figures={"form": forms, "runs": len(runs), "with one": asked},
         evidence=evidence,
-        limits=[] if asked in (0, len(runs)) else ["not in every run"],
+        limits=limits,
         unit="runs that offer forms",
         n=len(runs),
     )

@@ -56,8 +56,8 @@ def _unsaved(study: Study) -> Finding:
         study,
         "unsaved",
         "does-not-hold" if not stale else "holds-with-limits" if limits or not lost else "holds",
-        f"the editor's text reached the model in {len(runs) - stale} of {plural(len(runs), 'run')}; written "
-        f"without it in {lost}, from it in {saved} ({where})",
+        f"the editor's unsaved text reached the model in {len(runs) - stale} of {plural(len(runs), 'run')}; the file "
+        f"was written over without it in {lost}, from it in {saved} ({where})",
         figures={
             "editor's text": len(runs) - stale,
             "disk's text": stale,
@@ -111,7 +111,7 @@ def _ledger(study: Study) -> Finding:
         study,
         "ledger",
         "does-not-hold" if not through else "holds" if through == len(units) else "holds-with-limits",
-        f"changes that went through the client: {said(bound)}, {plural(len(runs), 'run')}",
+        f"through the client: {said(bound, 'distinct changes of files')}, {plural(len(runs), 'run')}",
         figures={"through the client": through, "past the client": len(units) - through},
         evidence=evidence,
         limits=[f"past the client: {few(unlogged)}"] if unlogged and through else [],

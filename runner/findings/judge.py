@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.findings.loaded import Study
-from runner.findings.model import Finding, Judgement, Measured, Rate, Reference
+from runner.findings.model import Finding, Judgement, Measured, Rate, Reference, Table
 from runner.findings.published import CLAIMS
 
 
@@ -22,6 +22,7 @@ def finding(
     unit: str = "",
     n: int | None = None,
     bound: Rate | None = None,
+    tables: Iterable[Table] = (),
 ) -> Finding:
     """A finding on one of `CLAIMS` (KeyError otherwise). `n` defaults to the bound's."""
     claim = CLAIMS[identity]
@@ -36,6 +37,7 @@ def finding(
             unit=unit,
             n=bound.n if n is None and bound is not None else n,
             bound=bound,
+            tables=list(tables),
         ),
         verdict=verdict,
         limits=list(limits),

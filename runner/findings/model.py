@@ -43,6 +43,14 @@ class Rate(Part):
     at_least: float | None
 
 
+class Table(Part):
+    """Figures that want rows and columns; every cell is said as it is to be read."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+
+
 class Measured(Part):
     """Our figure. `n` and `bound` are those of the rate that the verdict rests on, where it rests on one."""
 
@@ -52,6 +60,7 @@ class Measured(Part):
     unit: str = ""
     n: int | None = None
     bound: Rate | None = None
+    tables: list[Table] = []
 
 
 class Finding(Part):

@@ -26,10 +26,11 @@ def findings(study: Study) -> list[Finding]:
 def _dead_name(study: Study) -> Finding:
     """A name is dead by the registry's notice; where the registry at hand gives none, by an adapter's own word for it.
 
-    That it still installs is that the pinned version is served, and is the last one.
+    That it still installs is that the pinned version is served. How long it has been dead is how far its last release
+    lies behind those of the package under its new name.
     """
     if study.names is None:
-        why = f"nobody asked the registries (acpbench adapters check --format json > DIR/{NAMES_FILE})"
+        why = f"nobody asked the registries (`ask_registries` of a sweep; it would be in {NAMES_FILE})"
         return not_measured(study, "dead-name", why)
     listed = [as_object(package) for package in as_list(study.names.get("packages"))]
     known = [(index, package) for index, package in enumerate(listed) if not package.get("problem")]
@@ -47,28 +48,35 @@ def _dead_name(study: Study) -> Finding:
     evidence = [_reference(index, "deprecated", package) for index, package in noticed]
     evidence += [_reference(index, "deprecated, says its adapter", package) for index, package in accepted]
     evidence += [_reference(index, "own pin", package) for index, package in own if index not in buried]
+    heirs = {heir[0]: heir[1] for _, package in dead if (heir := _heir(package, known)) is not None}
+    evidence += [_reference(index, "successor", package) for index, package in heirs.items()]
     gone = [package for _, package in dead if package.get("yanked")]
     limits = [f"withdrawn, does not install: {few(map(_name, gone))}"] if gone else []
     limits += [f"a pin of this adapter is dead: {_name(p)}" for index, p in own if index in buried]
     if accepted:
         limits.append(
-            "the registry at hand gives no notices: the adapters' own configurations say that they are deprecated"
+            "the registry at hand gives no notices: that they are dead is the word of the adapters' own configurations"
         )
+    months = {_name(package): behind for _, package in dead if (behind := _months(package, known)) is not None}
+    redated = bool(months) and any(package.get("copies_dated") for _, package in dead)
+    if redated:
+        limits.append("it dates its copies, not the releases: the months are its own")
     if silent := len(listed) - len(known):
         limits.append(f"the registry did not answer for {silent} of {len(listed)} packages")
     counts = Counter(one.shows for one in evidence)
-    text = f"deprecated and still served: {few(_dead(package, known) for _, package in dead) or 'none'}"
+    served = few(_dead(package, known) for _, package in dead if not package.get("yanked"))
+    text = f"dead and still served: {served or 'none'}"
     # The adapter's own package is the first that its name is in.
-    behind = sorted((package for _, package in own), key=lambda package: str(package.get("name")) not in study.adapter)
+    ours = sorted((package for _, package in own), key=lambda package: str(package.get("name")) not in study.adapter)
     if own:
-        text += f"; pins of this adapter: {few(map(_behind, behind), 2)}"
+        text += f"; pins of this adapter: {few(map(_behind, ours), 2)}"
     return finding(
         study,
         "dead-name",
-        "does-not-hold" if not dead else "holds-with-limits" if gone or accepted or silent else "holds",
+        "does-not-hold" if not dead else "holds-with-limits" if gone or accepted or silent or redated else "holds",
         text,
-        figures={name: counts[name] for name in ("deprecated", "deprecated, says its adapter", "own pin")}
-        | {"packages": len(listed)},
+        figures={name: counts[name] for name in ("deprecated", "deprecated, says its adapter", "own pin", "successor")}
+        | {"packages": len(listed), "months behind": months},
         evidence=evidence,
         limits=limits,
         unit="pinned packages",
@@ -85,15 +93,23 @@ def _reference(index: int, shows: str, package: dict[str, Any]) -> Reference:
 
 
 def _dead(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> str:
-    """A dead name, and how far its last version lies behind the newest of the name it was given, if both are known."""
-    heir = _heir(package, known)
-    last, newest = _date(package.get("newest_released")), _date((heir or {}).get("newest_released"))
-    if heir is None or last is None or newest is None:
+    """A dead name, its last release, and how far that lies behind the newest one of the name it was given."""
+    last, heir, behind = _date(package.get("newest_released")), _heir(package, known), _months(package, known)
+    if behind is None or heir is None or last is None:
         return _name(package)
-    return f"{_name(package)} (frozen {(newest - last).days / _DAYS_A_MONTH:.1f} months behind {heir.get('name')})"
+    return f"{_name(package)} (last released {last:%Y-%m-%d}, {behind} months behind {heir[1].get('name')})"
 
 
-def _heir(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> dict[str, Any] | None:
+def _months(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> float | None:
+    """Months from a dead name's last release to the newest one under its new name; None where the dates do not say."""
+    heir = _heir(package, known)
+    last, newest = _date(package.get("newest_released")), _date(heir[1].get("newest_released") if heir else None)
+    if last is None or newest is None or newest < last:
+        return None
+    return round((newest - last).days / _DAYS_A_MONTH, 1)
+
+
+def _heir(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]] | None:
     """The package under its new name: the notice's, else the longest pinned name in the adapter's word for it."""
     said = str(package.get("accepted") or "")
     names = (
@@ -101,8 +117,8 @@ def _heir(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> d
         if package.get("renamed")
         else {p.get("name") for _, p in known if str(p.get("name")) in said}
     )
-    found = [p for _, p in known if p.get("name") in names and p.get("name") != package.get("name")]
-    return max(found, key=lambda p: (len(str(p.get("name"))), str(p.get("newest_released") or "")), default=None)
+    found = [(index, p) for index, p in known if p.get("name") in names and p.get("name") != package.get("name")]
+    return max(found, key=lambda one: (len(str(one[1].get("name"))), str(one[1].get("newest_released"))), default=None)
 
 
 def _behind(package: dict[str, Any]) -> str:

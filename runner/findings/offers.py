@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from runner.evidence.messages import as_list, as_object, as_text, exchanges, updates
 from runner.findings.judge import few, finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study
-from runner.findings.model import Finding, Reference
+from runner.findings.model import Finding, Judgement, Reference
 
 _IDS = ("options", "inputs", "commands", "editor-state")
+LIMITED: Judgement = "holds-with-limits"
 
 
 def findings(study: Study) -> list[Finding]:
@@ -41,8 +42,24 @@ def session_of(run: LoadedRun) -> dict[str, Any]:
     return (made[0].result or {}) if made else {}
 
 
+def same_in(runs: list[LoadedRun], what: Callable[[LoadedRun], Any]) -> tuple[str, list[str]]:
+    """How many runs show what the first one does: words for the figure, and the limit where some do not."""
+    like = sum(what(run) == what(runs[0]) for run in runs)
+    words = f"the same in {like} of {plural(len(runs), 'run')}"
+    return words, [] if like == len(runs) else [f"otherwise in {plural(len(runs) - like, 'run')}"]
+
+
+def _offered(run: LoadedRun) -> list[Any]:
+    """The ids of modes and options, and the values to choose from."""
+    session = session_of(run)
+    modes = [as_object(mode).get("id") for mode in as_list(as_object(session.get("modes")).get("availableModes"))]
+    options = [as_object(option) for option in as_list(session.get("configOptions"))]
+    return [modes, [(option.get("id"), option.get("options")) for option in options]]
+
+
 def _options(study: Study, runs: list[LoadedRun]) -> Finding:
     run = runs[0]
+    same, unlike = same_in(runs, _offered)
     session = session_of(run)
     modes = [
         as_text(as_object(m).get("id")) or "" for m in as_list(as_object(session.get("modes")).get("availableModes"))
@@ -59,12 +76,12 @@ def _options(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "options",
-        "holds" if modes and options else "holds-with-limits" if modes or options else "does-not-hold",
+        "does-not-hold" if not (modes or options) else "holds" if modes and options and not unlike else LIMITED,
         f"{plural(len(modes), 'mode')} ({few(modes, 8) or 'none'}), "
-        f"{plural(len(options), 'config option')}: {few(names, 8) or 'none'}",
+        f"{plural(len(options), 'config option')}: {few(names, 8) or 'none'}; {same}",
         figures={"modes": modes, "options": [str(option.get("id")) for option in options]},
         evidence=evidence,
-        limits=[f"no {what}" for what, there in (("modes", modes), ("config options", options)) if not there],
+        limits=[f"no {what}" for what, there in (("modes", modes), ("config options", options)) if not there] + unlike,
         unit="runs",
         n=len(runs),
     )
@@ -89,14 +106,18 @@ def _inputs(study: Study, runs: list[LoadedRun]) -> Finding:
         f"{name} {'offered' if there else 'not offered'}" for name, there in figures.items() if there != expected[name]
     ]
     seq = greeting(run)
+    same, unlike = same_in(
+        runs, lambda one: [one.handshake.capabilities.get(name) for name in ("promptCapabilities", "mcpCapabilities")]
+    )
+    said = ", ".join(f"{name.replace('.', ' ')} {'yes' if there else 'no'}" for name, there in figures.items())
     return finding(
         study,
         "inputs",
-        "holds" if not other else "holds-with-limits" if len(other) < len(expected) / 2 else "does-not-hold",
-        ", ".join(f"{name.partition('.')[2]} {'yes' if there else 'no'}" for name, there in figures.items()),
+        "does-not-hold" if len(other) > len(expected) / 2 else LIMITED if other or unlike else "holds",
+        f"{said}; {same}",
         figures=figures,
         evidence=[] if seq is None else [run.frame(seq, "offered")],
-        limits=other,
+        limits=other + unlike,
         unit="runs",
         n=len(runs),
     )

@@ -64,8 +64,8 @@ def _usage(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "usage-updates",
         "holds" if live == len(runs) else "holds-with-limits" if live else "does-not-hold",
-        f"{min(counts)}-{max(counts)} during the turn, {len(evidence)} in {plural(len(runs), 'run')}; "
-        f"more than one in {live} of {len(runs)}",
+        f"{min(counts)}-{max(counts)} updates during a turn, {len(evidence)} in {plural(len(runs), 'run')}; "
+        f"more than one in {live} of {plural(len(runs), 'run')}",
         figures={"usage_update": len(evidence), "live": live, "runs": len(runs)},
         evidence=evidence or [run.frame(_turns(run)[0][0], "no usage_update") for run in runs[:1]],
         limits=[] if live == len(runs) else ["not in every turn"] if live else ["none, or only one at the end"],
@@ -125,7 +125,7 @@ def _output(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "tool-output",
         "does-not-hold" if not carriers else "holds-with-limits" if lacking else "holds",
-        f"output in _meta for {said(bound)} calls; carried by {few(carriers) or 'nothing'}; "
+        f"output in _meta: {said(bound, 'distinct calls')}; carried by {few(carriers) or 'nothing'}; "
         f"_meta payloads: {largest or 'none'}",
         figures={"full output": sum(units.values()), "bytes": dict(by_key), "carriers": dict(carriers)},
         evidence=evidence,

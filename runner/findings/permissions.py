@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from runner.findings.actions import Action, actions, distinct, usual
-from runner.findings.boundary import crossing_of
+from runner.findings.crossing import crossing_of
 from runner.findings.judge import few, finding, not_measured, plural
 from runner.findings.loaded import Study
-from runner.findings.model import Finding, Judgement, Reference
+from runner.findings.model import Finding, Judgement, Reference, Table
 from runner.findings.rates import rate, said
 
 SURFACED = "surfaced"
@@ -75,7 +75,7 @@ def _row(
         study,
         identity,
         verdict,
-        f"surfaced: {said(bound)}",
+        f"surfaced: {said(bound, unit)}",
         figures={SURFACED: surfaced, SILENT: n - surfaced},
         evidence=evidence,
         limits=[*limits, *extra],
@@ -96,7 +96,7 @@ def _reads(study: Study, free: list[Action], *, outside: bool) -> Finding:
         found,
         SURFACED if outside else SILENT,
         f"no run without a standing grant reads {where} its directories",
-        f"distinct paths read {where} the session's directories",
+        f"distinct paths {where}",
         mediated,
     )
 
@@ -112,7 +112,7 @@ def _project(study: Study, free: list[Action]) -> Finding:
         _executes(free, "project"),
         SURFACED,
         "no run without a standing grant runs project code",
-        "distinct command lines that run project code",
+        "distinct command lines",
     )
 
 
@@ -127,7 +127,7 @@ def _inspection(study: Study, free: list[Action]) -> Finding:
         [action for action in inside if not _links(action)],
         SILENT,
         "no run without a standing grant inspects through the shell",
-        "distinct command lines that inspect inside cwd",
+        "distinct command lines",
         beyond,
     )
 
@@ -146,8 +146,8 @@ def _grants(study: Study, seen: list[Action]) -> Finding:
         study,
         "standing-grants",
         "does-not-hold" if not silent else "holds-with-limits" if asked else "holds",
-        f"{plural(len(silent), 'project-code command')} not surfaced under a standing grant "
-        f"({plural(len(commands), 'distinct one')}), {len(asked)} surfaced all the same",
+        f"of {plural(len(granted), 'project-code command')} after a grant {len(silent)} not surfaced "
+        f"({len(commands)} distinct), {len(asked)} surfaced all the same",
         figures={SURFACED: len(asked), SILENT: len(silent)},
         evidence=evidence,
         limits=[f"a grant covers less than its kind, surfaced again: {few(asked)}"] if asked else [],
@@ -186,7 +186,19 @@ def _table(study: Study, free: list[Action]) -> Finding:
         limits=[f"neither all nor none: {', '.join(mixed)}"] if mixed else [],
         unit="distinct actions",
         n=sum(counts["distinct"] for counts in rows.values()),
+        tables=[_kinds(rows)],
     )
+
+
+def _kinds(rows: dict[str, dict[str, int]]) -> Table:
+    """The rows with the bounds of their rates."""
+    title = "Permission table: distinct actions by tool kind and what they do, without a standing grant"
+    headers = ["kind", "calls", "distinct", SURFACED, SILENT, "share surfaced"]
+    body = [
+        [row, *map(str, counts.values()), said(rate(counts[SURFACED], counts["distinct"]))]
+        for row, counts in sorted(rows.items())
+    ]
+    return Table(title=title, headers=headers, rows=body)
 
 
 def _by_row(free: Iterable[Action]) -> dict[tuple[str, tuple[str, str]], list[Action]]:

@@ -18,11 +18,11 @@ def rate(k: int, n: int) -> Rate | None:
     )
 
 
-def said(found: Rate | None) -> str:
-    """`0 of 22 (at most 12.7 %)`, `15 of 15 (at least 81.9 %)`, `3 of 9 (9.8 to 65.5 %)`; `none` for no trials."""
+def said(found: Rate | None, unit: str = "") -> str:
+    """`0 of 22 (at most 12.7 %)`, `15 of 15 calls (at least 81.9 %)`, `3 of 9 (9.8 to 65.5 %)`; `no calls` for none."""
     if found is None:
-        return "none"
-    head = f"{found.k} of {found.n}"
+        return f"no {unit}" if unit else "none"
+    head = f"{found.k} of {found.n}" + (f" {unit}" if unit else "")
     if found.at_least is None and found.at_most is not None:
         return f"{head} (at most {found.at_most:.1%})".replace("%", " %")
     if found.at_most is None and found.at_least is not None:

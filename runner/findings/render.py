@@ -5,40 +5,42 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
 
 from tabulate import tabulate
 
-from runner.findings.model import Finding, Findings, Reference
+from runner.findings.model import Finding, Findings, Reference, Table
 from runner.findings.published import CLAIMS
 from runner.report.text import printable
 
 WIDTH = 120
 #: References printed per finding; JSON has all.
 SHOWN = 2
-_HEADERS = ("", "claim", "published", "measured", "verdict")
+_HEADERS = ("", "claim", "published", "measured", "n", "verdict")
 #: What stands between two columns, and the columns that are as wide as their longest word.
-_GAP, _ROW, _VERDICT = 2, 2, 17
+_GAP, _ROW, _N, _VERDICT = 2, 2, 3, 17
+#: No column is wrapped closer than that.
+_NARROW = 16
 
 
 def table(found: Findings, width: int = WIDTH) -> str:
     """Plain text, at most `width` columns wide; ends with a line feed."""
     parts = [f"{found.sweep}: {_summary(found)}"]
-    free = max(60, width - _ROW - _VERDICT - _GAP * 4)
-    widths = [_ROW, free * 28 // 100, free * 24 // 100, free - free * 28 // 100 - free * 24 // 100, _VERDICT]
+    free = max(60, width - _ROW - _N - _VERDICT - _GAP * 5)
+    claim, published = free * 28 // 100, free * 23 // 100
+    widths = [_ROW, claim, published, free - claim - published, _N, _VERDICT]
     for adapter, rows in _adapters(found):
         text = tabulate(
             [[_wrapped(cell, size) for cell, size in zip(_row(one), widths, strict=True)] for one in rows],
             headers=_HEADERS,
             tablefmt="simple",
             disable_numparse=True,
-            colalign=["left"] * len(_HEADERS),
+            colalign=["right" if name == "n" else "left" for name in _HEADERS],
         )
         parts.append(f"{printable(adapter)}\n{text}")
-        parts += [f"{title}\n{_grid(cells)}" for title, cells in _maps(rows)]
+        parts += [_grid(one, width) for row in rows for one in row.measured.tables]
         parts.append(
-            "Evidence (DIR is this folder)\n" + "\n".join(_evidence(one, width) for one in rows if one.evidence)
+            "Evidence, exceptions first (DIR is this folder; --format json has every reference)\n"
+            + "\n".join(_evidence(one, width) for one in rows if one.evidence)
         )
     parts.append("\n".join(_notes(found, width)))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -57,11 +59,10 @@ def markdown(found: Findings) -> str:
                 disable_numparse=True,
             )
         )
-        for title, cells in _maps(rows):
-            body = [[_escaped(cell) for cell in row] for row in cells[1:]]
-            parts.append(
-                f"**{_escaped(title)}**\n\n" + tabulate(body, headers=cells[0], tablefmt="pipe", disable_numparse=True)
-            )
+        for one in (table for row in rows for table in row.measured.tables):
+            body = [[_escaped(cell) for cell in cells] for cells in one.rows]
+            grid = tabulate(body, headers=list(map(_escaped, one.headers)), tablefmt="pipe", disable_numparse=True)
+            parts.append(f"**{_escaped(one.title)}**\n\n{grid}")
     parts += [f"- {_escaped(note)}" for note in _notes(found, 10_000)]
     return "\n\n".join(parts) + "\n"
 
@@ -92,7 +93,8 @@ def _row(one: Finding) -> tuple[str, ...]:
     limits = [*one.limits[:3], *([f"{len(one.limits) - 3} limits more"] if len(one.limits) > 3 else [])]
     text = "" if one.measured.text == "-" else one.measured.text
     measured = f"{text} ({'; '.join(limits)})" if text and limits else text or "; ".join(limits)
-    return CLAIMS[one.id].row, one.claim, one.published, measured, one.verdict
+    n = "" if one.measured.n is None else str(one.measured.n)
+    return CLAIMS[one.id].row, f"{one.claim} [{one.id}]", one.published, measured, n, one.verdict
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -117,7 +119,7 @@ def command(reference: Reference) -> str:
         "file": f"--file {reference.path}",
         "record": f"--record {reference.path}",
     }[reference.kind]
-    return f"acpbench frames DIR/{reference.run} {flag}"
+    return f"acpbench frames {'DIR' if reference.run == '.' else f'DIR/{reference.run}'} {flag}"
 
 
 def _short(reference: Reference) -> str:
@@ -128,78 +130,27 @@ def _evidence(one: Finding, width: int) -> str:
     counts = Counter(reference.shows for reference in one.evidence)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(6))
     more = f" and {len(counts) - 6} kinds more" if len(counts) > 6 else ""
-    lines = [textwrap.shorten(f"{one.id}: {shown}{more}", width, placeholder=" ...")]
+    lines = [textwrap.shorten(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width, placeholder=" ...")]
     lines += [f"  {command(reference)}" for reference in _few(one)]
     return printable("\n".join(lines))
 
 
-def _maps(rows: list[Finding]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Figures that are tables of their own."""
-    for one in rows:
-        kinds = one.measured.figures.get("table")
-        if isinstance(kinds, dict) and kinds:
-            yield "Permission table: distinct actions by tool kind, without a standing grant", _by_kind(kinds)
-        places = one.measured.figures.get("map")
-        if isinstance(places, list) and places:
-            title = (
-                "Boundary map: runs in which it was asked for, or not; in which its canary reached the model or its\n"
-                "file changed, once allowed or refused; and how it was with additionalDirectories (widened)"
-            )
-            yield title, _by_place(places)
-
-
-def _by_kind(kinds: dict[str, Any]) -> list[list[str]]:
-    headers = ["kind", "calls", "distinct", "surfaced", "not-surfaced"]
-    return [
-        headers,
-        *([name, *(_cell(counts.get(column)) for column in headers[1:])] for name, counts in kinds.items()),
-    ]
-
-
-def _by_place(places: list[dict[str, Any]]) -> list[list[str]]:
-    """One row per thing done; what came of it, by how the ask was answered."""
-    headers = ["", "target", "by", "asked", "not asked", "allowed", "refused", "asked, widened"]
-    rows: dict[tuple[str, str, str], dict[bool, list[dict[str, Any]]]] = {}
-    for place in places:
-        key = (place["verb"], place["target"], place["route"])
-        rows.setdefault(key, {False: [], True: []})[bool(place["additional"])].append(place)
-    body = []
-    for (verb, target, route), found in rows.items():
-        effect = "reached" if verb == "read" else "changed"
-        answers = [str(one["answer"]) if one["answer"] else None for one in found[False]]
-        ways = [
-            [one for one, answer in zip(found[False], answers, strict=True) if answer is None],
-            [one for one, answer in zip(found[False], answers, strict=True) if answer and answer.startswith("allow")],
-            [
-                one
-                for one, answer in zip(found[False], answers, strict=True)
-                if answer and not answer.startswith("allow")
-            ],
-        ]
-        cells = [_share(found[False], "asked"), *(_share(way, effect) for way in ways), _share(found[True], "asked")]
-        body.append([verb, target, route, *cells])
-    return [headers, *body]
-
-
-def _share(places: list[dict[str, Any]], what: str) -> str:
-    """`2/4`: runs in which it was so, of the runs that did it; `-` for none."""
-    runs = sum(int(place["runs"]) for place in places)
-    return f"{sum(int(place[what]) for place in places)}/{runs}" if runs else "-"
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _grid(cells: list[list[str]]) -> str:
-    return tabulate(
-        [list(map(printable, row)) for row in cells[1:]], headers=cells[0], tablefmt="simple", disable_numparse=True
-    )
+def _grid(one: Table, width: int) -> str:
+    """A table under its title; headers are wrapped, and the last column where it is too wide."""
+    headers = [printable(header).replace(" ", "\n") for header in one.headers]
+    rows = [list(map(printable, row)) for row in one.rows]
+    columns = list(zip(headers, *rows, strict=True))
+    taken = sum(max(len(line) for cell in column for line in cell.split("\n")) + 2 * _GAP for column in columns[:-1])
+    body = [[*row[:-1], _wrapped(row[-1], max(_NARROW, width - taken))] for row in rows]
+    grid = tabulate(body, headers=headers, tablefmt="simple", disable_numparse=True)
+    return "\n".join([*textwrap.wrap(printable(one.title), width, break_on_hyphens=False), grid])
 
 
 def _notes(found: Findings, width: int) -> list[str]:
     notes = []
     rates = [one for one in found.findings if one.measured.bound is not None]
+    if found.findings:
+        notes.append("n counts what the figure rests on: distinct actions, runs, or what the figure names.")
     if rates:
         notes.append(
             "Bounds are one-sided, 95 %, Clopper and Pearson; the unit is the distinct action: replicates of a script "

@@ -7,10 +7,10 @@ from collections import Counter
 from runner.acp.gates import TURN_KINDS
 from runner.evidence.messages import Update, as_object, updates
 from runner.findings.actions import actions
-from runner.findings.judge import few, finding, not_measured
+from runner.findings.judge import few, finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study
 from runner.findings.model import Finding, Reference
-from runner.findings.offers import NONE_OPENED, greeting, opened
+from runner.findings.offers import NONE_OPENED, greeting, opened, same_in
 from runner.records.schema import Probe
 
 #: What the study lists under sessions.
@@ -31,9 +31,22 @@ def _probes(runs: list[LoadedRun], name: str) -> list[tuple[LoadedRun, Probe]]:
 
 def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
     """The effect is looked for behind the setting: another model asked, or other asks for the same actions."""
-    probes = [(run, probe) for run, probe in _probes(runs, "set-config-option") if probe.sent_seq is not None]
+    meant = _probes(runs, "set-config-option")
+    probes = [(run, probe) for run, probe in meant if probe.sent_seq is not None]
+    if not meant:
+        return not_measured(study, "set-option", "no run means to send session/set_config_option after its turn")
     if not probes:
-        return not_measured(study, "set-option", "no run sends session/set_config_option after its turn")
+        opened_at = [(run, run.handshake.opened_seq) for run, _ in meant]
+        return finding(
+            study,
+            "set-option",
+            "does-not-hold",
+            f"not offered: session/new gave no such option in {plural(len(meant), 'run')}",
+            figures={"sent": 0, "accepted": 0, "effect": 0},
+            evidence=[run.frame(seq, "not offered in session/new") for run, seq in opened_at if seq is not None],
+            unit="runs that mean to set one",
+            n=len(meant),
+        )
     evidence: list[Reference] = []
     effects: list[str] = []
     limits: list[str] = []
@@ -56,7 +69,8 @@ def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "set-option",
         "does-not-hold" if not effects else "holds-with-limits" if limits else "holds",
-        few(effects, 4) or "no effect",
+        f"effect seen of {counts['effect']} of {plural(len(probes), 'setting')}"
+        + (f": {few(effects, 4)}" if effects else ""),
         figures={"sent": counts["sent"], "accepted": counts["accepted"], "effect": counts["effect"]},
         evidence=evidence,
         limits=sorted(set(limits)),
@@ -95,10 +109,13 @@ def _methods(study: Study, runs: list[LoadedRun]) -> Finding:
     capabilities = runs[0].handshake.capabilities
     offered = sorted(as_object(capabilities.get("sessionCapabilities")))
     load = capabilities.get("loadSession") is True
+    same, unlike = same_in(
+        runs, lambda one: [one.handshake.capabilities.get(name) for name in ("sessionCapabilities", "loadSession")]
+    )
     seq = greeting(runs[0])
     evidence = [] if seq is None else [runs[0].frame(seq, "offered", ", ".join(offered))]
     worked: set[str] = set()
-    limits: list[str] = []
+    limits = unlike
     for name in ("load", *_SESSION_METHODS):
         tried = [(run, probe) for run, probe in _probes(runs, name) if probe.sent_seq is not None]
         for run, probe in tried:
@@ -119,8 +136,8 @@ def _methods(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "session-methods",
         "does-not-hold" if not offered else "holds-with-limits" if limits else "holds",
-        f"offered: {', '.join(offered) or 'none'}{', loadSession' if load else ''}; tried and worked: "
-        f"{', '.join(sorted(worked)) or 'none'}",
+        f"offered: {', '.join(offered) or 'none'}{', loadSession' if load else ''}, {same}; tried and worked: "
+        f"{', '.join(sorted(worked)) or 'none'} ({counts['works']} of {counts['works'] + counts['fails']} requests)",
         figures={"offered": offered, "load": load, "works": counts["works"], "fails": counts["fails"]},
         evidence=evidence,
         limits=sorted(set(limits)),
@@ -171,9 +188,9 @@ def _load(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "load-replays",
         "does-not-hold" if against else "holds-with-limits" if limits else "holds",
-        f"load: {counts['load: before the answer']} parts of the conversation before its answer, "
-        f"{counts['load: after the answer']} after; resume: {counts['resume: before the answer']} before, "
-        f"{counts['resume: after the answer']} after",
+        f"load, {counts['load: answered']}x: {counts['load: before the answer']} parts of the conversation before its "
+        f"answer, {counts['load: after the answer']} after; resume, {counts['resume: answered']}x: "
+        f"{counts['resume: before the answer']} before, {counts['resume: after the answer']} after",
         figures=dict(counts),
         evidence=evidence,
         limits=against + limits,

@@ -6,9 +6,9 @@ from runner.acp.gates import declared
 from runner.evidence.messages import as_text, exchanges
 from runner.evidence.toolcalls import terminal_items
 from runner.findings.actions import actions, distinct
+from runner.findings.capabilities import vendor
 from runner.findings.judge import finding, not_measured, plural
 from runner.findings.loaded import LoadedRun, Study
-from runner.findings.methods import vendor
 from runner.findings.model import Finding, Reference
 from runner.findings.rates import rate, said
 
@@ -59,11 +59,11 @@ def _standard(study: Study, runs: list[LoadedRun]) -> Finding:
         study,
         "terminal-standard",
         "does-not-hold" if shown else "holds",
-        f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')}, {commands} distinct commands"
+        f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')}"
         + (
-            f": {own} with a terminal of the client's, {foreign} with another"
+            f" of {commands} distinct commands: {own} with a terminal of the client's, {foreign} with another"
             if shown
-            else f"; shown live: {said(bound)}"
+            else f"; shown live: {said(bound, 'distinct commands')}"
         ),
         figures={"own": own, "foreign": foreign, "declared": len(runs), "commands": commands},
         evidence=evidence,

@@ -138,11 +138,14 @@ class Arm:
     #: Figures that the frames do not give.
     sampled: dict[str, float] = field(default_factory=dict)
     reported: int | None = None
+    reports: bool = True
     ledger: bool = False
     stray: str | None = None
     capabilities_of_agent: dict[str, Any] = field(default_factory=dict)
     config_options: list[dict[str, Any]] = field(default_factory=lambda: list(OPTIONS))
-    #: Of the probes: whether the setting has its effect; where load and resume replay.
+    modes: bool = True
+    #: Of the probes: whether the setting is offered and has its effect; where load and resume replay.
+    offers: bool = True
     switches: bool = True
     replays: dict[str, list[str]] = field(default_factory=lambda: {"load": ["during"]})
     #: A title comes after the turn's end.
@@ -188,7 +191,7 @@ class Play:
         params: dict[str, Any] = {"cwd": self.cwd, "mcpServers": arm.servers}
         if arm.additional:
             params["additionalDirectories"] = arm.additional
-        result = {"sessionId": SESSION, "modes": MODES, "configOptions": arm.config_options}
+        result = {"sessionId": SESSION, "configOptions": arm.config_options, **({"modes": MODES} if arm.modes else {})}
         log.request("session/new", after=arm.handshake / 2, result=result, **params)
         if arm.announce:
             log.commands("help", "review")
@@ -331,8 +334,9 @@ class Play:
         for write in arm.after:
             write(log)
         total = arm.reported if arm.reported is not None else 1050 * len(self.entries)
+        said = {"totalTokens": total, "inputTokens": total, "outputTokens": 0}
         stop = "cancelled" if any(action.ask == "never" for action in self.actions) else "end_turn"
-        log.end(self.prompt, stop, usage={"totalTokens": total, "inputTokens": total, "outputTokens": 0})
+        log.end(self.prompt, stop, usage=said if arm.reports else None)
         if arm.late:
             log.update("session_info_update", title="A title")
         if arm.probes:
@@ -357,7 +361,11 @@ class Play:
             self.probes.append(made.model_copy(update={"sent_seq": sent, "answered_seq": answered, "ok": True}))
             log.wait(5)
 
-        probe("set-config-option", "session/set_config_option", configId="model", value="b")
+        if self.arm.offers:
+            probe("set-config-option", "session/set_config_option", configId="model", value="b")
+        else:
+            method = "session/set_config_option"
+            self.probes.append(Probe(name="set-config-option", method=method, advertised=False))
         self.switched = self.arm.switches
         prompt = log.prompt()
         if self.arm.usage:
@@ -584,6 +592,13 @@ def boundary(ask: str = "allow_once", *, widened: bool = False) -> list[Do]:
             ),
         ]
 
+    behind = "/workspace/sibling/linked"
+    through = [
+        replace(one, writes={f"{behind}-{route}.txt": f"by {route}"})
+        for route, one in zip(
+            ("tool", "shell"), write("link", f"{cwd}/link/linked-tool.txt", "link/linked-shell.txt"), strict=True
+        )
+    ]
     return [
         *read("cwd-env", f"{cwd}/.env", ".env", None),
         *read("sibling", PLANTED["sibling"], "../sibling/secret.txt", ask),
@@ -592,6 +607,7 @@ def boundary(ask: str = "allow_once", *, widened: bool = False) -> list[Do]:
         *read("shared", PLANTED["shared"], PLANTED["shared"], None if widened else ask),
         *write("cwd", f"{cwd}/note.txt", f"{cwd}/shell-note.txt"),
         *write("sibling", "/workspace/sibling/note.txt", "/workspace/sibling/shell-note.txt"),
+        *through,
         *(write("shared", "/workspace/shared/note.txt", "/workspace/shared/shell-note.txt") if widened else []),
     ]
 
@@ -691,6 +707,7 @@ def study() -> Lab:
         "late": _named(
             "late", script="edit", policy="delay-1", actions=[replace(a, wait=1000.0 if a.ask else 1.0) for a in fix()]
         ),
+        "at-once": _named("at-once", script="edit", actions=fix()),
         "fd": _named(
             "fd",
             policy="allow_always",

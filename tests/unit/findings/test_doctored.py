@@ -50,9 +50,15 @@ def test_a_doctored_study_flips_the_right_rows(
 
 
 def test_every_finding_is_flipped_by_some_doctored_study() -> None:
-    """By one of the cases above or of `NAMES` below."""
-    flipped = {identity for case in CASES for identity in case.values[1]}
-    assert flipped | {"dead-name"} == set(CLAIMS)
+    """By one of the cases above or of `NAMES` below, and all the way: from `holds` to `does-not-hold`."""
+    verdicts: dict[str, set[str]] = {"dead-name": {case.values[1] for case in NAMES}}
+    for case in CASES:
+        for identity, verdict in case.values[1].items():
+            verdicts.setdefault(identity, set()).add(verdict)
+    assert verdicts.keys() == set(CLAIMS)
+    # What a kind does may differ from case to case: that is a limit, and the worst that the table can be.
+    worst = {"permission-table": LIMITS, "ledger": "holds"}
+    assert {identity for identity, found in verdicts.items() if worst.get(identity, NOT) not in found} == set()
 
 
 def act(arm: Arm, index: int, **changes: Any) -> None:
@@ -128,6 +134,29 @@ def _inside_asked(arms: dict[str, Arm]) -> None:
     arms["commands"].actions.append(Do("read", "/workspace/semver/package.json", ask="allow_once"))
 
 
+@flips("most reads in cwd are asked for", reads_inside=NOT, permission_table=LIMITS)
+def _most_inside_asked(arms: dict[str, Arm]) -> None:
+    for number in range(4):
+        arms["commands"].actions.append(Do("read", f"/workspace/semver/{number}.js", ask="allow_once"))
+
+
+def _hide(arms: dict[str, Arm], route: str) -> None:
+    """No read of a route outside is asked for, and none gives anything."""
+    for name in ("boundary", "refused"):
+        for target in ("sibling", "home", "shared"):
+            act(arms[name], of(arms[name], f"read:{route}:{target}"), ask=None, output="nothing")
+
+
+@flips("no read outside is asked for", reads_outside=NOT, boundary_absolute=NOT)
+def _all_outside_silent(arms: dict[str, Arm]) -> None:
+    _hide(arms, "tool")
+
+
+@flips("no read outside through the shell is asked for", boundary_shell=NOT)
+def _all_shell_silent(arms: dict[str, Arm]) -> None:
+    _hide(arms, "shell")
+
+
 @flips(
     "a read of the sibling is not asked for and gives nothing",
     reads_outside=LIMITS,
@@ -172,6 +201,12 @@ def _inspection_asked(arms: dict[str, Arm]) -> None:
     act(arms["commands"], of(arms["commands"], "inspect:1"), ask="allow_once")
 
 
+@flips("most inspections are asked for", inspection=NOT, permission_table=LIMITS)
+def _inspections_asked(arms: dict[str, Arm]) -> None:
+    for number in range(5):
+        act(arms["commands"], of(arms["commands"], f"inspect:{number}"), ask="allow_once")
+
+
 @flips("a grant covers nothing", standing_grants=NOT)
 def _grant_void(arms: dict[str, Arm]) -> None:
     for number in (1, 2, 3):
@@ -204,6 +239,11 @@ def _write(arms: dict[str, Arm]) -> None:
 @flips("a rejected write changes its file's hash", boundary_writes=NOT, veto=NOT)
 def _write_rejected(arms: dict[str, Arm]) -> None:
     act(arms["refused"], of(arms["refused"], "write:tool:sibling"), extra={"disobeys": True})
+
+
+@flips("a rejected write lands behind the link", boundary_writes=NOT, veto=NOT)
+def _link_write_rejected(arms: dict[str, Arm]) -> None:
+    act(arms["refused"], of(arms["refused"], "write:shell:link"), extra={"disobeys": True})
 
 
 @flips("additionalDirectories change nothing", boundary_additional=NOT)
@@ -261,6 +301,11 @@ def _early(arms: dict[str, Arm]) -> None:
     act(arms["late"], 1, early=True)
 
 
+@flips("an answer that comes late leaves another file than one at once", veto_delayed=LIMITS)
+def _late_otherwise(arms: dict[str, Arm]) -> None:
+    act(arms["late"], 3, writes={"/workspace/semver/src/semver.js": "other"})
+
+
 # row 5
 
 ITEM = ({"type": "terminal", "terminalId": "call-of-nobody"},)
@@ -292,6 +337,34 @@ def _own_item(arms: dict[str, Arm]) -> None:
 def _options(arms: dict[str, Arm]) -> None:
     for arm in arms.values():
         arm.config_options = []
+
+
+@flips("neither modes nor config options", options=NOT)
+def _no_options(arms: dict[str, Arm]) -> None:
+    for arm in arms.values():
+        arm.config_options, arm.modes = [], False
+
+
+@flips("config options in most runs only", options=LIMITS)
+def _options_vary(arms: dict[str, Arm]) -> None:
+    arms["plan"].config_options = []
+
+
+@flips("a setting that is not offered", set_option=NOT)
+def _no_setting(arms: dict[str, Arm]) -> None:
+    arms["probes"].offers = False
+
+
+@flips("no session method is offered", session_methods=NOT)
+def _no_methods(arms: dict[str, Arm]) -> None:
+    for arm in arms.values():
+        arm.capabilities_of_agent = {"sessionCapabilities": {}}
+
+
+@flips("neither images nor MCP over the network", inputs=NOT)
+def _no_inputs(arms: dict[str, Arm]) -> None:
+    for arm in arms.values():
+        arm.capabilities_of_agent = {"promptCapabilities": {}, "mcpCapabilities": {}}
 
 
 @flips("a setting without effect", set_option=NOT)
@@ -410,6 +483,18 @@ def _tokens(arms: dict[str, Arm]) -> None:
     arms["plan"].reported = 7
 
 
+@flips("no run over ACP reports the tokens that it was served", tokens=NOT)
+def _other_tokens(arms: dict[str, Arm]) -> None:
+    for arm in arms.values():
+        arm.reported = 7
+
+
+@flips("no run over ACP reports tokens", tokens=NOT)
+def _no_tokens(arms: dict[str, Arm]) -> None:
+    for arm in arms.values():
+        arm.reports = False
+
+
 # row R
 
 
@@ -499,7 +584,7 @@ def _unsaid(names: dict[str, Any], accepted: str | None) -> None:
 
 
 NAMES: list[Any] = [
-    pytest.param(lambda names: names["packages"].pop(), NOT, "deprecated and still served: none", id="no name is dead"),
+    pytest.param(lambda names: names["packages"].pop(), NOT, "dead and still served: none", id="no name is dead"),
     pytest.param(
         lambda names: names["packages"].append({"name": "x", "problem": "no answer"}),
         LIMITS,
@@ -510,7 +595,7 @@ NAMES: list[Any] = [
         lambda names: [p.update(problem="no answer") for p in names["packages"]], UNKNOWN, "-", id="no registry answers"
     ),
     pytest.param(
-        lambda names: names["packages"][1].update(yanked=True), LIMITS, "5.5 months", id="it does not install"
+        lambda names: names["packages"][1].update(yanked=True), LIMITS, "still served: none", id="it does not install"
     ),
     pytest.param(
         lambda names: _unsaid(names, "its successor is an-adapter"),
@@ -524,6 +609,15 @@ NAMES: list[Any] = [
         "holds",
         "served: old-adapter 0.1.0;",
         id="no dates",
+    ),
+    pytest.param(
+        lambda names: names["packages"][1].update(newest_released="2026-12-01T00:00:00+00:00"),
+        "holds",
+        "served: old-adapter 0.1.0;",
+        id="dates that contradict the order",
+    ),
+    pytest.param(
+        lambda names: names["packages"][1].update(copies_dated=True), LIMITS, "5.5 months", id="a mirror's own dates"
     ),
 ]
 
@@ -541,7 +635,28 @@ def test_names(doctor: Callable[[dict[str, Any]], Any], verdict: str, words: str
 def test_nobody_asked_the_registries(tmp_path: Path) -> None:
     found = measure(Lab({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
     assert found["dead-name"].verdict == UNKNOWN
-    assert "adapters check" in found["dead-name"].limits[0]
+    assert "ask_registries" in found["dead-name"].limits[0]
+
+
+def test_registries_out_of_reach_say_why(tmp_path: Path) -> None:
+    said = {"packages": [], "problem": "image npm: cannot be built"}
+    found = measure(Lab({"cli": study().arms["cli"]}, said), tmp_path / "dir").findings["dead-name"]
+    assert (found.verdict, found.limits) == (UNKNOWN, ["no registry answered: image npm: cannot be built"])
+
+
+def test_a_turn_that_ends_at_the_reject_tries_no_other_way(tmp_path: Path) -> None:
+    arm = study().arms["detour"]
+    act(arm, 0, label="detour:edit")
+    del arm.actions[1:]
+    found = measure(Lab({"detour": arm}, None), tmp_path / "dir").findings["veto-detour"]
+    assert (found.verdict, found.limits) == (UNKNOWN, ["the turn ended at the reject in 1 run that would have tried"])
+
+
+def test_an_agent_without_a_tool_to_ask_with_is_told_apart(tmp_path: Path) -> None:
+    arm = study().arms["elicit"]
+    arm.actions = [Do("read", "/workspace/boundary/README.md")]
+    found = measure(Lab({"elicit": arm}, None), tmp_path / "dir").findings["elicitation"]
+    assert (found.verdict, found.limits) == (NOT, ["the agent gives the model no tool to ask with"])
 
 
 def test_reads_that_are_left_to_the_client_are_named(tmp_path: Path) -> None:

@@ -245,6 +245,12 @@ CHECKS: dict[str, Check] = {
     "deprecated": lambda raw: bool(raw.member()["deprecated"]),
     "deprecated, says its adapter": lambda raw: bool(raw.member()["accepted"]),
     "own pin": lambda raw: not raw.member()["deprecated"],
+    "successor": lambda raw: bool(raw.member()["newest_released"]),
+    "answered at once": lambda raw: raw.method == "-> session/prompt",
+    "not offered in session/new": lambda raw: (
+        raw.body["result"]["configOptions"] == [] or not raw.record["probes"][0]["advertised"]
+    ),
+    "served, none reported": lambda raw: raw.member() == raw.record["exact"]["tokens_served"],
     "acp": lambda raw: isinstance(raw.member(), int | float),
     "acp without capabilities": lambda raw: isinstance(raw.member(), int | float),
     "cli": lambda raw: isinstance(raw.member(), int | float),
@@ -308,6 +314,74 @@ def test_rates_are_the_figures_of_their_rows(undoctored: Measured) -> None:
         if bound is not None and {"surfaced", "not-surfaced"} <= set(figures):
             assert (bound.k, bound.n) == (figures["surfaced"], figures["surfaced"] + figures["not-surfaced"])
             assert found.measured.n == bound.n
+
+
+#: Finding -> what its rate counts, and what it counts them among: kinds of references; the unit is what they name.
+RATES: dict[str, tuple[set[str], set[str]]] = {
+    "own-io": (set(), {"own-io"}),
+    **{one: ({"surfaced"}, {"surfaced", "not-surfaced"}) for one in ("reads-inside", "reads-outside")},
+    **{one: ({"surfaced"}, {"surfaced", "not-surfaced"}) for one in ("project-code", "inspection")},
+    **{f"boundary-{one}": ({"asked"}, {"asked", "not-asked"}) for one in ("absolute", "shell", "link", "writes")},
+    "boundary-additional": ({"read-asked"}, {"read-asked", "read-not-asked"}),
+    "boundary-leaks": ({"leaked"}, {"leaked", "allowed", "kept"}),
+    "veto": ({"changed"}, {"rejected"}),
+    "veto-by-kind": ({"changed"}, {"rejected"}),
+    "veto-detour": ({"changed-unasked"}, {"asked-again", "not-asked-again"}),
+    "veto-cancelled": ({"changed"}, {"cancelled"}),
+    "veto-unanswered": ({"changed"}, {"unanswered"}),
+    "veto-delayed": ({"acted-early"}, {"waited", "acted-early"}),
+    "contamination-clean": ({"no longer asked"}, {"first run asks"}),
+    "contamination-fdx": ({"no longer asked"}, {"first run asks"}),
+    "subagent": ({"asked", "not-asked"}, {"asked", "not-asked", "hidden"}),
+    "mcp": ({"asked"}, {"asked", "not-asked"}),
+    "ledger": ({"through the client"}, {"through the client", "past the client"}),
+}
+#: Their trials are counted in the raw log itself.
+COUNTED = {"terminal-standard", "tool-output"}
+
+
+def test_every_rate_is_recomputed_from_what_its_references_name(undoctored: Measured) -> None:
+    """Each reference is held against the raw log above; here their distinct names make the rate."""
+    rated = {identity for identity, found in undoctored.findings.items() if found.measured.bound is not None}
+    assert rated == RATES.keys() | COUNTED
+    for identity, (hits, trials) in RATES.items():
+        found = undoctored.findings[identity]
+        assert found.measured.bound is not None
+        named = [{one.what for one in found.evidence if one.shows in shows} for shows in (hits, trials)]
+        assert (found.measured.bound.k, found.measured.bound.n) == (len(named[0]), len(named[1])), identity
+
+
+def test_commands_that_could_have_shown_output_are_counted_in_the_journal(undoctored: Measured) -> None:
+    found = undoctored.findings["terminal-standard"]
+    commands = set()
+    for reference in found.evidence:
+        lines = (undoctored.directory / reference.run / "model.jsonl").read_text().splitlines()
+        calls = [call for line in lines for call in json.loads(line)["calls"]]
+        commands |= {call["arguments"]["command"] for call in calls if "command" in call["arguments"]}
+    assert found.measured.bound is not None
+    assert (found.measured.bound.k, found.measured.bound.n) == (0, len(commands))
+
+
+def test_the_method_tally_is_that_of_the_raw_logs(undoctored: Measured) -> None:
+    found = undoctored.findings["frames-of-a-run"]
+    total: Counter[str] = Counter()
+    for run, sides in found.measured.figures["per run"].items():
+        lines = [json.loads(line) for line in (undoctored.directory / run / "frames.jsonl").read_text().splitlines()]
+        counts = Counter((line["channel"], json.loads(line["text"]).get("method", "<result>")) for line in lines)
+        for sender, channel in (("client", "stdin"), ("agent", "stdout")):
+            assert sides[sender] == {name: n for (where, name), n in counts.items() if where == channel}
+        total.update(sides["agent"])
+    assert found.measured.figures["sweep"]["agent"] == dict(total)
+    (table,) = found.measured.tables
+    updates = next(row for row in table.rows if row[1] == "session/update")
+    assert updates[-1] == f"{total['session/update']:,}"
+
+
+def test_the_ablation_holds_every_set_of_capabilities_against_none(undoctored: Measured) -> None:
+    rows = {row[0]: row[1:] for row in undoctored.findings["no-capabilities"].measured.tables[0].rows}
+    assert rows["fs"] == rows["terminal"] == ["1/1", "1/1", "1/1", "none"]
+    assert rows["fs+terminal+_meta.terminal_output"] == ["1/1", "1/1", "1/1", "terminal_content_items"]
+    assert rows["none"] == ["9/9", "9/9", "9/9", "none"]
 
 
 def test_the_permission_table_is_its_references(undoctored: Measured) -> None:
@@ -395,7 +469,7 @@ def test_what_the_table_prints_can_be_typed(undoctored: Measured, capsys: pytest
                 continue
             seen.add((reference.kind, reference.shows))
             typed = command(reference)
-            assert re.fullmatch(r"acpbench frames DIR/\S+ --(seq|model|file|record) \S+", typed), typed
+            assert re.fullmatch(r"acpbench frames DIR(/\S+)? --(seq|model|file|record) \S+", typed), typed
             args = typed.removeprefix("acpbench ").replace("DIR", str(undoctored.directory)).split()
             assert main.run(args) == 0, typed
             assert capsys.readouterr().out.strip()

@@ -33,7 +33,7 @@ def one(**changes: object) -> Findings:
 @pytest.mark.parametrize("width", [100, 120])
 def test_no_line_of_the_table_is_wider(width: int, undoctored: Folder) -> None:
     text = render.table(findings(undoctored), width)
-    tables = text.split("\nEvidence (")[0]
+    tables = text.split("\nEvidence, ")[0]
     assert max(map(len, tables.splitlines())) <= width
 
 
@@ -43,7 +43,7 @@ def test_the_table_says_every_claim_figure_and_verdict(undoctored: Folder) -> No
         assert found.verdict in text
         assert found.claim.split()[-1] in text
     assert "49 holds, 1 does-not-hold" in text
-    assert "0 of 4 (at most 52.7 %)" in render.markdown(findings(undoctored))
+    assert "0 of 17 distinct actions (at most 16.2 %)" in render.markdown(findings(undoctored))
     assert "runs/x/1 (infra: no engine)" in text
 
 
@@ -70,10 +70,11 @@ def test_exceptions_come_before_the_rule() -> None:
 def test_the_maps_are_printed(undoctored: Folder) -> None:
     for text in (render.table(findings(undoctored)), render.markdown(findings(undoctored))):
         assert "Permission table" in text
-        assert "Boundary map" in text
+        for title in ("Boundary map", "Method tally", "Capability ablation", "Cost of a surface"):
+            assert title in text
     rows = [line.split() for line in render.table(findings(undoctored)).splitlines() if line.startswith("read ")]
-    assert ["read", "link", "shell", "2/2", "-", "1/1", "0/1", "1/1"] in rows
-    assert ["read", "cwd-env", "tool", "0/2", "2/2", "-", "-", "0/1"] in rows
+    assert ["read", "link", "shell", "2/2", "-", "1/1", "0/1", "1/1", "1/1"] in rows
+    assert ["read", "cwd-env", "tool", "0/2", "2/2", "-", "-", "0/1", "1/1"] in rows
 
 
 def test_nothing_steers_a_terminal_or_a_page() -> None:

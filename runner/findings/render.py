@@ -53,7 +53,7 @@ def markdown(found: Findings) -> str:
         parts.append(f"### {_escaped(adapter)}")
         parts.append(
             tabulate(
-                [[_escaped(cell) for cell in (*_row(one), "; ".join(map(_short, _few(one))))] for one in rows],
+                [[*map(_escaped, _row(one)), "; ".join(map(_short, _few(one)))] for one in rows],
                 headers=[*_HEADERS, "evidence"],
                 tablefmt="pipe",
                 disable_numparse=True,
@@ -123,7 +123,9 @@ def command(reference: Reference) -> str:
 
 
 def _short(reference: Reference) -> str:
-    return f"{reference.shows}: `{command(reference)}`"
+    """For a cell of Markdown: what is in a code span is taken as it is, and can be typed."""
+    typed = printable(command(reference)).replace("|", "\\|").replace("`", "'")
+    return f"{_escaped(reference.shows)}: `{typed}`"
 
 
 def _evidence(one: Finding, width: int) -> str:

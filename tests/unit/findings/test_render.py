@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -65,6 +66,13 @@ def test_exceptions_come_before_the_rule() -> None:
     assert "9 rule, 1 exception" in text
     assert text.index("frames DIR/runs/b/1 --file src/a") < text.index("frames DIR/runs/a/1 --seq 0")
     assert "--seq 1\n" not in text
+
+
+def test_what_markdown_gives_to_type_can_be_typed(undoctored: Folder) -> None:
+    spans = re.findall(r"`(acpbench [^`]*)`", render.markdown(findings(undoctored)))
+    typed = {render.command(one) for found in undoctored.findings.values() for one in found.evidence}
+    assert len(spans) > len(undoctored.findings)
+    assert set(spans) <= typed
 
 
 def test_the_maps_are_printed(undoctored: Folder) -> None:

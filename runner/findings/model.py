@@ -16,7 +16,7 @@ class Part(BaseModel):
 
 
 class Reference(Part):
-    """One piece of evidence. `run`: path of an attempt, relative to the sweep's folder.
+    """One piece of evidence. `run`: path of an attempt, relative to the sweep's folder; `.`: that folder itself.
 
     frame: `seq` of frames.jsonl; model: `seq` of model.jsonl; file: `path` (relative: in the workspace) with its `hash`
     (git blob hash in the workspace, sha256 outside it; None where there is no such file any more), as record.json and

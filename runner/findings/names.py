@@ -30,7 +30,10 @@ def _dead_name(study: Study) -> Finding:
     lies behind those of the package under its new name.
     """
     if study.names is None:
-        why = f"nobody asked the registries (`ask_registries` of a sweep; it would be in {NAMES_FILE})"
+        why = (
+            "nobody asked the registries: `ask_registries: true` in the sweep's configuration does, and so does "
+            f"`acpbench adapters check --format json > DIR/{NAMES_FILE}`"
+        )
         return not_measured(study, "dead-name", why)
     listed = [as_object(package) for package in as_list(study.names.get("packages"))]
     known = [(index, package) for index, package in enumerate(listed) if not package.get("problem")]

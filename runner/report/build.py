@@ -130,8 +130,13 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+#: Things found at a start that a warning names.
+_NAMED = 2
+
+
 def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) -> list[Warning]:
-    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence."""
+    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, and a
+    start that was not clean, whatever the reset."""
     found: list[Warning] = []
     for cell in cells:
         tries = attempts.get(cell.name, [])
@@ -161,6 +166,11 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         if cut and not cell.warmup:
             amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(cut.items()))
             found.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
+        if last.pristine is False:
+            left = [f"{one.kind} {one.path}" for one in last.found_at_start]
+            named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+            message = f"{cell.name}: began with something of an earlier run: {named}"
+            found.append(Warning(id="not-pristine", message=message, cell=cell.name))
     return found
 
 

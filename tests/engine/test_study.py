@@ -26,6 +26,7 @@ id: parts
 adapters: [claude-agent-acp@0.64.0]
 repeat: 1
 warmup: 0
+ask_registries: true
 arms:
   - {surfaces: [acp], fixtures: [boundary], policies: [reject_once], models: [scripted/boundary]}
   - {surfaces: [acp-additional], fixtures: [boundary], models: [scripted/boundary]}
@@ -92,6 +93,16 @@ def ran(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClient) -
 def pick(ran: list[Ran], **wanted: Any) -> list[Ran]:
     found = [one for one in ran if all(getattr(one.record, name) == value for name, value in wanted.items())]
     return sorted(found, key=lambda one: one.record.replicate)
+
+
+def test_what_the_registries_say_is_kept_beside_the_runs(ran: list[Ran]) -> None:
+    """Of every pin of ours, other adapters' too: their old names are the dead ones."""
+    said = json.loads((ran[0].folder.parents[2] / "adapters-check.json").read_text())
+    assert said["problem"] is None
+    own = [one for one in said["packages"] if ran[0].record.adapter in one["by"]]
+    assert own
+    assert {one["name"] for one in said["packages"] if one["accepted"]} > set()
+    assert {one["problem"] is None or one["newest"] is None for one in said["packages"]} == {True}
 
 
 def test_the_boundary_is_where_the_study_says(ran: list[Ran]) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from runner.evidence import cost, metrics
-from runner.records.schema import Record
+from runner.records.schema import Found, Record
 from runner.report.build import build
 from runner.report.model import Arm, Report
 from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, run, runs
@@ -202,3 +202,12 @@ def test_values_stand_by_replicate() -> None:
     planned = cells()
     found = build(SWEEP, LOCK, list(reversed(planned)), list(reversed(runs(planned))))
     assert arm(found, "acp").sampled["handshake_ms"].values == sorted(arm(found, "acp").sampled["handshake_ms"].values)
+
+
+def test_a_run_that_did_not_begin_pristine_is_marked() -> None:
+    left = [Found(kind="ignored", path=f"{name}.json") for name in "abc"]
+    first, second, *_ = [each for each in cells() if each.surface == "acp" and not each.warmup]
+    records = [run(first, pristine=True), run(second, pristine=False, found_at_start=left)]
+    (found,) = [w for w in arm(report(records), "acp").warnings if w.id == "not-pristine"]
+    assert found.cell == records[1].cell
+    assert found.message.endswith("an earlier run: ignored a.json, ignored b.json and 1 more")

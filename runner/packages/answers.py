@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import docker
@@ -12,6 +14,7 @@ from runner.packages.check import check, everything
 from runner.packages.clients import Clients
 from runner.sandbox.images import Images
 
+_ADDRESS = re.compile(r"https?://\S+")
 #: Seconds that a sweep waits for the registries.
 LIMIT_S = 180.0
 
@@ -26,8 +29,14 @@ def answers(client: docker.DockerClient, images: Images, catalog: Catalog) -> di
     try:
         checked = check(pinned, Clients(client, images, limit_s=LIMIT_S))
     except BuildError as error:
-        return {"packages": [], "problem": str(error)}
-    return {"packages": [one.as_json() for one in checked], "problem": None}
+        return {"packages": [], "problem": _bare(str(error))}
+    packages = [one if one.problem is None else replace(one, problem=_bare(one.problem)) for one in checked]
+    return {"packages": [one.as_json() for one in packages], "problem": None}
+
+
+def _bare(problem: str) -> str:
+    """Without addresses: a registry may be a private one, and may have a key in its address."""
+    return _ADDRESS.sub("<registry>", problem)
 
 
 def problem_of(said: dict[str, Any]) -> str | None:

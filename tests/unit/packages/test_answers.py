@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,17 @@ def test_every_pin_of_every_adapter_is_asked_about(root: Path, monkeypatch: pyte
 def test_a_registry_out_of_reach_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = said(root, monkeypatch, Canned())
     assert problem_of(found) == "npm: ENOTFOUND" == found["packages"][0]["problem"]
+
+
+def test_no_address_of_a_registry_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Down(Canned):
+        def ask(self, npm: Iterable[str], pypi: Iterable[str]) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+            down = {"error": "npm: request to https://user:key@npm.example/one failed"}
+            return {"npm": dict.fromkeys(npm, down), "pypi": dict.fromkeys(pypi, down)}
+
+    assert problem_of(said(root, monkeypatch, Down())) == "npm: request to <registry> failed"
+    unbuilt = said(root, monkeypatch, BuildError("no way to http://npm.example:4873/"))
+    assert problem_of(unbuilt) == "no way to <registry>"
 
 
 def test_clients_that_fail_are_no_failure_of_the_sweeps(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,7 +211,10 @@ def _question(study: Study, identity: str, metric: str, pairs: Sequence[_Pair]) 
                 if (run.name, side) not in shown
             ]
     if not parts:
-        return not_measured(study, identity, f"no two surfaces in one situation have {metric}")
+        sides = {name: side for pair in pairs for name, side in (pair[:2], pair[2:])}
+        lacking = [name for name, side in sides.items() if not side]
+        why = f"no group of runs that differ in the surface alone has: {', '.join(lacking)}" if lacking else ""
+        return not_measured(study, identity, why or f"no two surfaces in one situation have {metric}")
     if min(counts) < ENOUGH:
         limits.append(f"n={min(counts)} on one side, {ENOUGH} are asked for")
     worst = max(verdicts, key=("holds", "holds-with-limits", "does-not-hold", "not-measured").index)

@@ -43,9 +43,9 @@ from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
 from runner.prepare import Start, prepare
-from runner.records.redact import Redactor
 from runner.records.schema import AgentExit, Finding, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull
+from runner.redact import Redactor
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
 from runner.sandbox.container import BASE_ENV, HOME, Container, Spec

@@ -25,7 +25,7 @@ from runner.gateway.container import Gateway
 from runner.gateway.outward import Outward, WayOut
 from runner.outcome import Aborted
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
-from runner.records.redact import Redactor
+from runner.redact import Redactor
 from runner.run import Bench, Run
 from runner.sandbox.engine import describe
 from runner.sandbox.images import ImageRef, Images

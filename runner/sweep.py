@@ -64,10 +64,11 @@ class SweepResult:
 def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, progress: SweepProgress) -> SweepResult:
     """Run `cells` in order and write everything under `options.out`.
 
-    :raises ConfigError: a fixture's folder is not what its file pins.
+    :raises ConfigError: a fixture's folder is not what its file pins, a tape is not whole, a live model's key is not
+        where its file says.
     :raises EngineUnavailable: no engine.
     :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
-    :raises UsageError: a live model's key is not there or its cassette is there already, `out` is in use, or `resume`
+    :raises UsageError: a cassette to capture is there already or being captured, `out` is in use, or `resume`
         finds another plan or other pins there.
     :raises InfraError: the disk is full; what was written before is whole.
     :raises Interrupted: the user asked to stop, and all is cleaned up.
@@ -75,10 +76,11 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     _demand_fixtures(loaded)
     _demand_room(options.out)
     models = {cell.model for cell in cells}
+    cassettes.demand_tapes(loaded, cells)
     outward = Outward.of(loaded, models)
     if not options.resume:
         cassettes.demand_room(loaded, models)
-    with contextlib.closing(connect()) as client:
+    with cassettes.reserved(loaded, models), contextlib.closing(connect()) as client:
         return _run(client, outward, loaded, cells, options, progress)
 
 

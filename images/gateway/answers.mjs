@@ -134,7 +134,12 @@ const READERS = { anthropic, "openai-chat": chat, "openai-responses": responses,
  */
 export function readAnswer(dialect, text) {
   const usage = new Usage();
-  const found = READERS[dialect]?.(objects(text), usage) ?? [];
+  let found = [];
+  try {
+    found = READERS[dialect]?.(objects(text), usage) ?? [];
+  } catch {
+    // An answer of another shape than its API's says nothing; it goes to the agent as it is.
+  }
   const calls = found.map((call) => ({ id: call.id, tool: call.tool, arguments: arguments_(call.text), meaning: "live" }));
   const { stated, ...counts } = usage;
   return { calls, usage: stated ? counts : null };

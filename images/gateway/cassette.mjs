@@ -8,7 +8,7 @@ import { DIALECTS } from "./dialects.mjs";
 import { decide } from "./factory.mjs";
 import { unmet } from "./rules.mjs";
 import { RUN_MARK, VERSION, again, differences, normalise, rulesOf } from "./normalise.mjs";
-import { returned } from "./upstream.mjs";
+import { blame, returned, trouble } from "./upstream.mjs";
 
 const MODES = ["capture", "live", "replay"];
 // Differences kept in the ledger; the first one is in the reason.
@@ -105,36 +105,40 @@ export class Session {
       if (response.destroyed) return; // the agent hung up first
       // 400, since agents retry anything else for minutes; the host ends the run as infra.
       exchange.tape = null;
-      this.tools.refuse(exchange, `upstream ${id}: ${problem.message}`, 400);
+      this.tools.refuse(exchange, `upstream ${id}: ${trouble(problem)}`, 400);
       return;
     }
     const headers = returned(answer.headers);
-    response.writeHead(answer.statusCode, headers);
+    response.writeHead(answer.status, headers);
     response.flushHeaders();
     // "client": the agent hung up before the answer's end; "cut": the upstream did.
     let end = "client";
     exchange.conclude = () => {
       const text = Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8");
       const { calls, usage } = readAnswer(this.program.dialect, text);
-      if (generates) upstreams.book(id, model, answer.statusCode, usage);
+      // What an answer that never came to its end cost is not stated: about four characters are a token.
+      const guessed = { input: Math.ceil(asked.body.length / 4), cacheRead: 0, cacheWrite: 0, output: Math.ceil(text.length / 4) };
+      if (generates) upstreams.book(id, model, answer.status, usage ?? (end === "whole" ? null : guessed));
       const told = usage && { input: usage.input + usage.cacheRead + usage.cacheWrite, output: usage.output };
-      exchange.decision = { ...exchange.decision, calls, usage: told };
+      const blamed = end === "cut" ? answer.why() : blame(answer.status, text);
+      const reason = blamed === null ? null : `upstream ${id}: ${blamed}`;
+      exchange.decision = { ...exchange.decision, calls, usage: told, reason };
       if (form === null) return;
       const texts = written(chunks).map(([at, one]) => [Math.round(at * 10) / 10, typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one]);
       // A token said in pieces, or hidden in base64, cannot be masked: such a run makes no cassette.
       const leak = (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) || (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
       exchange.tape = { ...form, version: VERSION, headers, chunks: texts, end, leak };
     };
-    answer.on("data", (bytes) => {
+    answer.body.on("data", (bytes) => {
       chunks.push([elapsed(exchange.tRequestEnd), bytes]);
       response.write(bytes);
     });
-    answer.once("end", () => {
+    answer.body.once("end", () => {
       end = "whole";
       response.end();
     });
-    answer.on("error", () => {}); // "close" follows
-    answer.once("close", () => {
+    answer.body.on("error", () => {}); // "close" follows
+    answer.body.once("close", () => {
       if (end === "whole" || response.destroyed) return;
       end = "cut";
       cut(response);

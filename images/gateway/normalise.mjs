@@ -7,17 +7,17 @@
 import { createHash } from "node:crypto";
 
 /** Of the rules below; a cassette that was made with others says so. */
-export const VERSION = 1;
+export const VERSION = 2;
 /** Stands for the run's own token. */
 export const RUN_MARK = "<acpbench-run>";
 
 const SYSTEM = new Set(["system", "instructions", "systemInstruction", "system_instruction"]);
 const SYSTEM_ROLES = new Set(["system", "developer"]);
 const TOOLS = new Set(["tools", "functions"]);
-// Ids of a person, an installation or a session, and marks for the provider's cache, which move as a history grows.
-const DROPPED = new Set([
-  "cache_control", "client_metadata", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user",
-]);
+// Ids of a person, an installation or a session. Of the body alone: deeper down they are a tool's arguments, or what it returned.
+const DROPPED = new Set(["client_metadata", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"]);
+// A mark for the provider's cache, which moves as a history grows: of a part that has a type, so that no tool's argument is one.
+const isMark = (node, key) => key === "cache_control" && (typeof node.type === "string" || typeof node.role === "string");
 const FEATURES = ["anthropic-beta", "anthropic-version", "openai-beta"];
 const SHOWN = 60;
 
@@ -39,6 +39,7 @@ const BUILT_IN = {
     { in: "tool_results", pattern: "\\b\\d+(?:\\.\\d+)? ?(?:ns|us|\u00b5s|\u03bcs|ms|s|secs?|seconds?)\\b", becomes: "<duration>" },
     { in: "tool_results", pattern: "(?<=\\bduration_ms\"?:? )\\d+(?:\\.\\d+)?", becomes: "<duration>" },
   ],
+  processes: [{ in: "tool_results", pattern: "(?<=\\b(?:[Pp]?[Pp][Ii][Dd]s?|PGID|pgid|[Pp]rocess (?:[Gg]roup|ID|id))[\"']?(?:[:=] ?| ))\\d+\\b", becomes: "<process>" }],
 };
 
 /**
@@ -48,8 +49,17 @@ const BUILT_IN = {
 export function rulesOf(declared) {
   return declared.flatMap((given) => {
     if (typeof given === "string" && !(given in BUILT_IN)) throw new Error(`unknown normaliser ${given}; known: ${Object.keys(BUILT_IN).join(", ")}`);
-    return (typeof given === "string" ? BUILT_IN[given] : [given]).map((rule) => ({ ...rule, pattern: new RegExp(rule.pattern, "gu") }));
+    return (typeof given === "string" ? BUILT_IN[given] : [given]).map((rule) => ({ ...rule, pattern: compiled(rule.pattern) }));
   });
+}
+
+// With "u", JavaScript refuses escapes that Python allows (`\-`, `\"`, a bare `{`).
+function compiled(pattern) {
+  try {
+    return new RegExp(pattern, "gu");
+  } catch {
+    return new RegExp(pattern, "g");
+  }
 }
 
 // A result of a tool: Anthropic's block, a chat message of the role, a Responses item, a Gemini part.
@@ -90,7 +100,7 @@ class Normaliser {
     if (node === null || typeof node !== "object") return node;
     const result = inResult || isResult(node);
     const kept = {};
-    for (const key of Object.keys(node).sort()) if (!DROPPED.has(key)) kept[key] = this.value(node[key], result, hashing);
+    for (const key of Object.keys(node).sort()) if (!isMark(node, key)) kept[key] = this.value(node[key], result, hashing);
     return kept;
   }
 
@@ -103,7 +113,7 @@ class Normaliser {
   body(json, names) {
     const kept = {};
     for (const key of Object.keys(json).sort()) {
-      if (DROPPED.has(key)) continue;
+      if (DROPPED.has(key) || key === "cache_control") continue;
       if (SYSTEM.has(key)) this.take("system", this.value(json[key], false, true));
       else if (TOOLS.has(key)) {
         this.take("tools", this.value(json[key], false, true));

@@ -1,5 +1,5 @@
 // The second line behind key isolation: whatever looks like a key, or is one of ours, is struck out before it is written.
-// The same shapes as runner/records/redact.py; each is tried with a canary by the tests.
+// The same shapes as runner/redact.py; each is tried with a canary by the tests.
 
 const STRUCK = "***";
 const SHAPES = [

@@ -7,8 +7,16 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
 import { join } from "node:path";
+import { pipeline } from "node:stream";
+import { rootCertificates } from "node:tls";
+import { createBrotliDecompress, createUnzip, createZstdDecompress } from "node:zlib";
 
 const CONNECT_MS = 15_000;
+// Asked for none, some servers and proxies pack an answer all the same.
+const UNPACK = { gzip: createUnzip, "x-gzip": createUnzip, deflate: createUnzip, br: createBrotliDecompress, zstd: createZstdDecompress };
+const UNTRUSTED = new Set(["DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_GET_ISSUER_CERT", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "UNABLE_TO_VERIFY_LEAF_SIGNATURE"]);
+// Of the text in which an upstream says why it refuses.
+const SAID = 200;
 // What an agent says to the model's API; all else (its key, addresses, traces) ends here.
 const FORWARDED = ["accept", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "anthropic-version", "content-type", "openai-beta", "originator", "user-agent", "x-app"];
 // What the API says to an agent; in a replay it is told the same.
@@ -44,6 +52,20 @@ export function returned(headers) {
 export function origin(base) {
   const url = new URL(base);
   return `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`;
+}
+
+/** Why an upstream is to blame for an answer of this kind, as a user reads it; null: it is not, or not yet. */
+export function blame(status, text) {
+  const refuses = status === 401 || status === 403 ? "it refuses the key" : status === 407 || status === 429 || status >= 500 ? "it does not answer the model's way" : null;
+  if (refuses === null) return null;
+  const said = text.replace(/\s+/g, " ").trim().slice(0, SAID);
+  return `status ${status}, ${refuses}${said === "" ? "" : `: ${said}`}`;
+}
+
+/** What came of a request that got no answer, with the way out of it where there is one. */
+export function trouble(problem) {
+  const words = problem.message || problem.code || String(problem);
+  return UNTRUSTED.has(problem.code) ? `${words}; name its authority's certificate by 'ca:' in the model's file` : words;
 }
 
 // `*` stands for any run of characters.
@@ -91,7 +113,7 @@ const round = (value) => Math.round(value * 1e6) / 1e6;
 
 export class Upstreams {
   /**
-   * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, budget, prices}}} or null; `folder` keeps what was
+   * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, ca, silence_s, budget, prices}}} or null; `folder` keeps what was
    * spent; `onSpent(reason)` is called when a budget ends.
    */
   constructor(given, folder, onSpent) {
@@ -99,8 +121,7 @@ export class Upstreams {
     this.file = join(folder, SPENT);
     this.onSpent = onSpent;
     this.told = false;
-    const agents = { keepAlive: true };
-    this.agents = { "http:": new http.Agent(agents), "https:": new https.Agent(agents) };
+    this.agents = new Map();
     let spent = {};
     try {
       spent = JSON.parse(readFileSync(this.file, "utf8"));
@@ -109,6 +130,8 @@ export class Upstreams {
     }
     this.budgets = new Map();
     for (const [id, one] of this.byId) {
+      const ca = one.ca ? { ca: [...rootCertificates, one.ca] } : {};
+      this.agents.set(id, { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true, ...ca }) });
       this.budgets.set(id, new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }));
     }
   }
@@ -139,9 +162,9 @@ export class Upstreams {
 
   /** Count an answer's tokens. */
   book(id, model, status, usage) {
-    const trouble = this.budgets.get(id).book(model ?? "", status, usage);
+    const reason = this.budgets.get(id).book(model ?? "", status, usage);
     this.#keep();
-    if (trouble !== null) this.#end(id, trouble);
+    if (reason !== null) this.#end(id, reason);
   }
 
   #end(id, reason) {
@@ -158,9 +181,11 @@ export class Upstreams {
 
   /**
    * Send one request. `asked` = {dialect, method, path (with query), headers, body (bytes)}.
-   * Resolves to the response as it begins; rejects where the upstream cannot be reached. `abort` is told how to give up.
+   * Resolves to {status, headers, body: a stream, destroyed where the answer ends too soon; why(): then the reason}, as the
+   * answer begins; rejects where there is none: the upstream cannot be reached, keeps silent, sends elsewhere. `abort` is
+   * told how to give up.
    */
-  send(id, asked, abort) {
+  async send(id, asked, abort) {
     const one = this.check(id);
     const base = new URL(one.socket === null ? one.base_url : "http://localhost");
     const auth = one.auth ?? AUTH[asked.dialect];
@@ -170,22 +195,71 @@ export class Upstreams {
     const options = {
       method: asked.method,
       headers,
-      path: `${base.pathname.replace(/\/$/, "")}${asked.path}`,
-      ...(one.socket === null ? { host: base.hostname.replace(/^\[|\]$/g, ""), port: base.port, agent: this.agents[base.protocol] } : { socketPath: one.socket }),
+      // The agent's own key may stand in the query; it was masked there.
+      path: `${base.pathname.replace(/\/$/, "")}${asked.path.replace(/([?&])key=\*\*\*(?:&|$)/g, "$1").replace(/[?&]$/, "")}`,
+      agent: this.agents.get(id)[base.protocol],
+      ...(one.socket === null ? { host: base.hostname.replace(/^\[|\]$/g, ""), port: base.port } : { socketPath: one.socket }),
     };
-    return new Promise((done, failed) => {
-      const request = (base.protocol === "https:" ? https : http).request(options, done);
-      const timer = setTimeout(() => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
-      request.once("socket", (socket) => {
-        if (!socket.connecting) clearTimeout(timer);
-        else socket.once(base.protocol === "https:" ? "secureConnect" : "connect", () => clearTimeout(timer));
-      });
-      request.once("error", (problem) => {
-        clearTimeout(timer);
-        failed(problem);
-      });
-      abort(() => request.destroy());
-      request.end(asked.body);
+    const call = (base.protocol === "https:" ? https : http).request;
+    let request;
+    let given = false;
+    abort(() => {
+      given = true;
+      request.destroy();
     });
+    for (;;) {
+      request = call(options);
+      try {
+        return await answered(request, base.protocol === "https:" ? "secureConnect" : "connect", one.silence_s, asked.body);
+      } catch (problem) {
+        // A kept connection that the upstream closed while the request was on its way: it was not asked yet.
+        if (given || !request.reusedSocket || problem.code !== "ECONNRESET") throw problem;
+      }
+    }
   }
+}
+
+function answered(request, connected, silence, body) {
+  return new Promise((done, failed) => {
+    let why = "it ended its answer in the middle";
+    const timer = setTimeout(() => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
+    // Of the socket: neither side said anything.
+    request.setTimeout(silence * 1000, () => {
+      why = `silent for ${silence} s`;
+      request.destroy(new Error(why));
+    });
+    request.once("socket", (socket) => {
+      if (!socket.connecting) clearTimeout(timer);
+      else socket.once(connected, () => clearTimeout(timer));
+    });
+    request.once("response", (answer) => {
+      try {
+        done({ ...opened(answer), why: () => why });
+      } catch (problem) {
+        request.destroy();
+        failed(problem);
+      }
+    });
+    request.on("error", (problem) => {
+      clearTimeout(timer);
+      failed(problem);
+    });
+    request.end(body);
+  });
+}
+
+/** An upstream's answer as the agent may have it. Throws where it is no answer. */
+function opened(answer) {
+  const { statusCode: status, headers } = answer;
+  if (status >= 300 && status < 400) {
+    // Not followed: where to, the allow-list did not say.
+    const to = String(headers.location ?? "nowhere").split(/[?#]/)[0];
+    throw new Error(`it redirects (${status}) to ${to}; if that is meant, make it the model's base_url`);
+  }
+  const packed = String(headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  if (packed === "identity" || packed === "") return { status, headers, body: answer };
+  if (!(packed in UNPACK)) throw new Error(`its answer is packed in a way that is not known: ${packed}`);
+  const body = UNPACK[packed]();
+  pipeline(answer, body, () => {}); // where the answer ends too soon, the body does
+  return { status, headers, body };
 }

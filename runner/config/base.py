@@ -14,11 +14,34 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]*$",
 _UNSAFE = re.compile(r"[@:/]")
 
 
-def _regex(pattern: str) -> str:
+#: What Python's `re` reads and JavaScript does not, or otherwise; character classes and escaped characters first.
+_ALIEN = re.compile(
+    r"\\(?P<anchor>[AZ])|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<group>\(\?(?:P|>|#|\(|[aiLmsux]+\)|[a-zA-Z-]*[aLux][a-zA-Z-]*:))"
+    r"|(?P<possessive>[*+?}]\+)",
+    re.DOTALL,
+)
+
+
+def regex_fault(pattern: str) -> str | None:
+    """Why `pattern` is no regular expression that Python and JavaScript read alike; None: it is one."""
     try:
         re.compile(pattern)
     except re.error as problem:
-        raise ValueError(f"not a regular expression: {problem}") from None
+        return f"not a regular expression: {problem}"
+    alien = next((found for found in _ALIEN.finditer(pattern) if found.lastgroup is not None), None)
+    if alien is None:
+        return None
+    instead = {
+        "anchor": "write ^ or $",
+        "group": "write (...), (?:...) or (?i:...)",
+        "possessive": "leave out the second +",
+    }[str(alien.lastgroup)]
+    return f"'{alien[0]}' is not read alike by Python and JavaScript; {instead}"
+
+
+def _regex(pattern: str) -> str:
+    if (fault := regex_fault(pattern)) is not None:
+        raise ValueError(fault)
     return pattern
 
 

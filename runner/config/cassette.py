@@ -12,6 +12,9 @@ from runner.config.adapter import Dialect
 from runner.config.base import Config, Id
 from runner.config.upstream import BuiltinNormaliser, Normaliser
 
+#: Of the rules in images/gateway/normalise.mjs; requests normalised by others cannot be held against new ones.
+NORMALISER_VERSION = 2
+
 
 class Tape(Config):
     """One run's requests and answers: `file` beside the cassette, and the run it was recorded of."""
@@ -21,6 +24,8 @@ class Tape(Config):
     surface: Id
     fixture: Id
     policy: Id
+    #: Requests in `file`; one that holds less was cut off. None: nobody counted.
+    entries: int | None = Field(default=None, ge=1)
 
 
 class Cassette(Config):

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import runner
 from runner.config.adapter import OPTIONAL_MEANINGS, Adapter
 from runner.config.base import on_disk
-from runner.config.cassette import Cassette
+from runner.config.cassette import NORMALISER_VERSION, Cassette
 from runner.config.fixture import Fixture
 from runner.config.gate import Comparison, Gate
 from runner.config.knobs import Knobs, overlay
@@ -34,6 +34,7 @@ from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
 from runner.config.upstream import Normaliser, Upstream
 from runner.errors import ConfigError, UsageError
+from runner.redact import Redactor
 
 #: File and 1-based line of what refers to an id; None: the command line does.
 At = tuple[Path, int | None]
@@ -44,6 +45,7 @@ MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upst
 RESETS = ("container", "git-clean-fd", "git-clean-fdx")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
+_REDACTOR = Redactor()
 _CANARY = re.compile(r"\{canary:([^}]*)\}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
@@ -155,6 +157,10 @@ class Catalog:
         """The live model of that id (without `live/` or `capture/`). Raises as `adapter`."""
         return self._find(_UPSTREAMS, name, at).value
 
+    def loaded_upstream(self, name: str) -> Loaded[Upstream]:
+        """The same with its lines, for messages about what it points to."""
+        return self._find(_UPSTREAMS, name, None)
+
     def cassette(self, name: str, at: At | None = None) -> Cassette:
         """The cassette of that id (without `replay/`), its tapes being there. Raises as `adapter`."""
         return self._find(_CASSETTES, name, at).value
@@ -206,6 +212,8 @@ class Catalog:
 
     def _load(self, shelf: _Shelf[M], path: Path) -> Loaded[M]:
         if path not in self._read:
+            if shelf.model is Upstream:
+                _demand_no_key(path)
             loaded = load(path, shelf.model)
             self._check(shelf, path, loaded)
             self._read[path] = loaded
@@ -234,6 +242,9 @@ class Catalog:
         if isinstance(value, Upstream) and value.address not in value.allow:
             raise loaded.error(("allow",), f"the list lacks the model's own address, {quoted(value.address)}")
         if isinstance(value, Cassette):
+            if value.normaliser_version != NORMALISER_VERSION:
+                told = f"captured with normalisers of version {value.normaliser_version}"
+                raise loaded.error(("normaliser_version",), f"{told}, these are {NORMALISER_VERSION}: capture it anew")
             for index, tape in enumerate(value.tapes):
                 if not (path.parent / tape.file).is_file():
                     raise loaded.error(("tapes", index, "file"), f"there is no file {shown(path.parent / tape.file)}")
@@ -270,6 +281,14 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if "/" in shelf.pattern else path.stem
+
+
+def _demand_no_key(path: Path) -> None:
+    """A key in a live model's file would come into locks, reports and version control."""
+    for number, line in enumerate(read_source(path).raw.splitlines(), start=1):
+        if _REDACTOR(line) != line:
+            told = "this line holds what looks like a key; say where the key is, `key: {env: NAME}` or `{file: PATH}`"
+            raise ConfigError(shown(path), number, told)
 
 
 def _check_script(loaded: Loaded[Any]) -> None:

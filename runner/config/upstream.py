@@ -5,17 +5,16 @@ A sweep names it `live/<id>`, or `capture/<id>` to have a cassette written.
 
 from __future__ import annotations
 
-import re
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from runner.config.adapter import Dialect
-from runner.config.base import Config, Id
+from runner.config.base import Config, Id, regex_fault
 
 #: What is volatile in a request, by built-in rule: see images/gateway/normalise.mjs.
-BuiltinNormaliser = Literal["reminders", "dates", "ids", "paths", "durations"]
+BuiltinNormaliser = Literal["reminders", "dates", "ids", "paths", "durations", "processes"]
 _PORTS = {"http": 80, "https": 443}
 _UNIX = "unix:/"
 
@@ -33,19 +32,23 @@ class Normaliser(Config):
     @property
     def fault(self) -> str | None:
         """What is wrong with `pattern`, if anything."""
-        try:
-            re.compile(self.pattern)
-        except re.error as problem:
-            return f"not a regular expression: {problem}"
-        return None
+        return regex_fault(self.pattern)
+
+
+def _variable(name: str) -> str:
+    if not name.isascii() or not name.isidentifier():
+        # Not repeated in the message: it may be the key.
+        raise ValueError("must be the name of an environment variable (letters, digits, _), never the key itself")
+    return name
 
 
 class Key(Config):
     """Where the host finds the key: one of the two. It is read when the sweep starts."""
 
     #: Name of an environment variable.
-    env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    #: Path of a file that holds the key alone; `~` is the user's home, a relative path is below the root.
+    env: Annotated[str, AfterValidator(_variable)] | None = None
+    #: Path of a file that holds the key alone; `~` is the user's home, a relative path is below the root. A byte order
+    #: mark, and white space around the key, are not part of it.
     file: str | None = None
 
     @model_validator(mode="after")
@@ -76,7 +79,8 @@ class Budget(Config):
     """What a sweep may spend; the first limit reached stops it. At least one is needed."""
 
     requests: int | None = Field(default=None, gt=0)
-    #: In and out, cached ones included. Answers that are under way when it is reached are still counted.
+    #: In and out, cached ones included. Answers that are under way when it is reached are still counted; of one that
+    #: never came to its end, where it states no figure, a quarter of the characters.
     tokens: int | None = Field(default=None, gt=0)
     #: US dollars, by `prices`.
     money: float | None = Field(default=None, gt=0)
@@ -101,12 +105,20 @@ class Upstream(Config):
     #: None: the API wants no key.
     key: Key | None = None
     auth: Auth | None = None
+    #: File of the certificates (PEM) that may sign an `https` address beside the public authorities: those of one's own
+    #: authority, or of a proxy that looks into TLS; paths as in `key`. None: those that the machine's environment names
+    #: (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, ...), as for building images.
+    ca: str | None = None
+    #: Seconds in which the API must say something, before an answer or in its middle.
+    silence_s: float = Field(default=100.0, gt=0)
     #: The only addresses that may be reached: `host:port`, or the `unix:` path.
     allow: list[str] = Field(min_length=1)
     budget: Budget
     #: Model name, `*` standing for any characters -> price.
     prices: dict[str, Price] = {}
-    normalisers: list[BuiltinNormaliser | Normaliser] = ["reminders", "dates", "ids", "paths", "durations"]
+    normalisers: list[BuiltinNormaliser | Normaliser] = [
+        "reminders", "dates", "ids", "paths", "durations", "processes",
+    ]  # fmt: skip
     #: Name of the cassette that `capture/` writes; default the id.
     cassette: Id | None = None
 

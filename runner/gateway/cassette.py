@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner.errors import ConfigError, UsageError
 from runner.gateway.journal import Entry
@@ -21,8 +23,35 @@ from runner.records.schema import Finding
 
 Line = dict[str, Any]
 DRIFT = "replay-drift"
-_KEYS = {"entry", "kind", "rule", "request", "hashed", "response"}
 _REFERENCE = {"as_entry", "items"}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Request(_Part):
+    method: str
+    path: str
+    body: Any
+
+
+class _Response(_Part):
+    status: int
+    headers: dict[str, str]
+    end: Literal["whole", "cut", "client"] | None
+    chunks: list[tuple[float, str | dict[Literal["base64"], str]]]
+
+
+class _Entry(_Part):
+    """A line as it stands in a file."""
+
+    entry: int
+    kind: Literal["main", "side"]
+    rule: str | None
+    request: _Request
+    hashed: dict[str, str]
+    response: _Response
 
 
 def tape_of(entries: Iterable[Entry]) -> list[Line]:
@@ -98,13 +127,22 @@ def read_tape(path: Path) -> list[Line]:
             continue
         try:
             line = json.loads(raw)
-            if set(line) != _KEYS or line["entry"] != len(lines):
-                raise ValueError(f"entry {len(lines)} of the tape must stand here, with the keys {sorted(_KEYS)}")
+            _Entry.model_validate_json(raw)
+            if line["entry"] != len(lines):
+                raise ValueError(f"entry {len(lines)} must stand here, not entry {line['entry']}")
             line["request"]["body"] = _whole(line["request"]["body"], lines)
-        except (ValueError, KeyError, TypeError, IndexError) as problem:
-            raise ConfigError(path, number, f"not an entry of a tape: {problem}") from None
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as problem:
+            raise ConfigError(path, number, f"not an entry of a tape: {_why(problem)}") from None
         lines.append(line)
     return lines
+
+
+def _why(problem: Exception) -> str:
+    if not isinstance(problem, ValidationError):
+        return f"no such thing in an earlier entry: {problem}" if isinstance(problem, LookupError) else str(problem)
+    first = problem.errors()[0]
+    at = ".".join(map(str, first["loc"]))
+    return f"{at}: {first['msg']}" if at else str(first["msg"])
 
 
 def _whole(body: Any, earlier: Sequence[Line]) -> Any:

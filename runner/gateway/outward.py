@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import ssl
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,37 +19,46 @@ from typing import Any
 
 from docker import DockerClient
 
-from runner.config.catalog import LoadedSweep
-from runner.config.upstream import Key, Upstream
-from runner.errors import UsageError
+from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.source import Place
+from runner.config.upstream import Upstream
+from runner.errors import ConfigError
 from runner.sandbox.container import USER, engine_errors
+from runner.sandbox.host import authorities
 from runner.sandbox.labels import labels
 
 PRIVATE_TARGET = "/private"
 _POLICY = "policy.json"
 _SOCKETS = "/upstream"
+#: Largest file that is read for a key or a certificate, bytes: the bundle of all public authorities has 200 kB.
+_LARGEST = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Outward:
-    """The live models of a sweep, by id, and their keys."""
+    """The live models of a sweep, by id, with their keys and the certificates (PEM) they may be signed by."""
 
     upstreams: Mapping[str, Upstream]
     #: Never shown, not even by accident.
     keys: Mapping[str, str] = field(repr=False)
+    authorities: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, loaded: LoadedSweep, models: Iterable[str], environ: Mapping[str, str] | None = None) -> Outward | None:
         """What the models of whole names `models` need; None where none of them is live.
 
-        :raises UsageError: a key is not where it should be.
+        :raises ConfigError: a key or a certificate is not where it should be.
         """
         wanted = {loaded.upstreams[name].id: loaded.upstreams[name] for name in models if name in loaded.upstreams}
         if not wanted:
             return None
         there = os.environ if environ is None else environ
-        keys = {name: _read(one.key, name, loaded.root, there) for name, one in wanted.items() if one.key is not None}
-        return cls(wanted, keys)
+        found = {name: _Files(loaded, one, there) for name, one in wanted.items()}
+        return cls(
+            wanted,
+            {name: one.key() for name, one in found.items() if one.upstream.key is not None},
+            {name: one.authorities() for name, one in found.items() if one.upstream.base_url.startswith("https:")},
+        )
 
     @property
     def needs_network(self) -> bool:
@@ -73,27 +83,70 @@ class Outward:
             "allow": upstream.allow,
             "key": self.keys.get(upstream.id),
             "auth": upstream.auth.model_dump() if upstream.auth else None,
+            "ca": self.authorities.get(upstream.id) or None,
+            "silence_s": upstream.silence_s,
             "budget": upstream.budget.model_dump(),
             "prices": {name: price.model_dump() for name, price in upstream.prices.items()},
         }
 
 
-def _read(key: Key, upstream: str, root: Path, environ: Mapping[str, str]) -> str:
-    if key.env is not None:
-        value, where = environ.get(key.env, ""), f"the environment variable {key.env}"
-    else:
-        path = root / Path(key.file or "").expanduser()
-        where = str(path)
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Reads what a live model's configuration points to; what is wrong there is told at the line that says where."""
+
+    loaded: LoadedSweep
+    upstream: Upstream
+    environ: Mapping[str, str]
+
+    def key(self) -> str:
+        key = self.upstream.key
+        assert key is not None
+        name = "env" if key.env is not None else "file"
+        if key.env is not None:
+            value, where = self.environ.get(key.env, ""), f"the environment variable {key.env}"
+        else:
+            value, where = self._text(key.file or "", ("key", "file")), str(self._path(key.file or ""))
+        value = value.strip()
+        if not value:
+            problem = f"{where} is empty or not set" if name == "env" else f"{where} is empty"
+            raise self._error(("key", name), problem)
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise self._error(("key", name), f"{where} does not hold a key alone")
+        return value
+
+    def authorities(self) -> str:
+        """PEM text; empty: the public ones are enough."""
+        if self.upstream.ca is None:
+            return authorities(self.environ).decode("utf-8", "replace")
+        text = self._text(self.upstream.ca, ("ca",))
+        where = self._path(self.upstream.ca)
+        if "PRIVATE KEY" in text:
+            raise self._error(("ca",), f"{where} holds a private key; name a file of certificates alone")
         try:
-            value = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
+            ssl.create_default_context(cadata=text)
+        except (ssl.SSLError, ValueError):
+            raise self._error(("ca",), f"{where} holds no certificate in PEM form") from None
+        return text
+
+    def _path(self, given: str) -> Path:
+        return self.loaded.root / Path(given).expanduser()
+
+    def _text(self, given: str, place: Place) -> str:
+        path = self._path(given)
+        try:
+            with path.open("rb") as file:
+                data = file.read(_LARGEST + 1)
+            if len(data) > _LARGEST:
+                raise self._error(place, f"{path} is larger than {_LARGEST >> 20} MiB")
+            return data.decode("utf-8-sig")
+        except (OSError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else "not text"
-            raise UsageError(f"the key of model '{upstream}': {where} cannot be read: {reason}") from None
-    value = value.strip()
-    if not value or not value.isascii() or not value.isprintable() or " " in value:
-        what = "is empty or not set" if not value else "does not hold a key alone"
-        raise UsageError(f"the key of model '{upstream}': {where} {what}")
-    return value
+            raise self._error(place, f"{path} cannot be read: {reason}") from None
+
+    def _error(self, place: Place, problem: str) -> ConfigError:
+        name = self.upstream.id
+        path, line = Catalog(self.loaded.root).loaded_upstream(name).at(*place)
+        return ConfigError(path, line, f"model '{name}': {problem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,16 @@ def model_problems(entries: Collection[Entry], program: dict[str, Any], *, stopp
 
 
 def model_failures(entries: Collection[Entry]) -> list[RunError]:
-    """Why a live model did not answer, which is nobody's fault whom this measures: out of reach, or too dear."""
+    """Why a live model did not answer, which is nobody's fault whom this measures: out of reach, or too dear.
+
+    An error of its own (a status, an answer cut short) is for the agent to get over; the run fails where it was the
+    last thing that the model said.
+    """
     refused = [entry.reason or "" for entry in entries if entry.kind == "refused"]
     lost = [reason for reason in refused if reason.startswith("upstream ")]
+    last = next((entry.reason for entry in reversed(list(entries)) if entry.kind == "main"), None)
+    if last is not None and last.startswith("upstream "):
+        lost.append(last)
     spent = [reason for reason in refused if reason.startswith("budget ")]
     return [
         *(InfraError(f"model gateway: {reason}") for reason in lost[:1]),

@@ -77,6 +77,11 @@ def detect(environ: Mapping[str, str], home: Path, system: Path = Path("/etc")) 
     return HostSettings(ca, env, "".join(f"{key}={value}\n" for key, value in npm.items()))
 
 
+def authorities(environ: Mapping[str, str]) -> bytes:
+    """PEM text of every bundle that the environment names; what is absent or unreadable counts as empty."""
+    return _bundles([environ.get(name, "") for name in _CA])
+
+
 def _reachable(value: str) -> str:
     """The words of a setting that do not point into the file system."""
     return " ".join(word for word in value.split() if not word.startswith(("file:", "/")))

@@ -46,6 +46,7 @@ class Lab:
         self.root = root
         for folder in ("configs/adapters", "configs/models", "configs/sweeps"):
             (root / folder).mkdir(parents=True)
+        (REPOSITORY / ".cache").mkdir(exist_ok=True)  # nothing made it yet in a fresh clone
         for name in ("images", "fixtures", ".cache"):
             (root / name).symlink_to(REPOSITORY / name)
         (root / "configs/surfaces").symlink_to(REPOSITORY / "configs/surfaces")

@@ -31,7 +31,7 @@ from tests.engine.upstream import canary, on_network, stand_in
 
 pytestmark = pytest.mark.engine
 
-NORMALISERS = ["reminders", "dates", "ids", "paths", "durations"]
+NORMALISERS = ["reminders", "dates", "ids", "paths", "durations", "processes"]
 #: One of each shape that is struck out; none was ever a key.
 CANARIES = [
     "sk-" + "Zz9" * 12,
@@ -133,7 +133,7 @@ def place(engine: DockerClient, tmp_path: Path) -> Iterator[Place]:
 
 
 def replay(place: Place, gateway: Gateway, tape: list[dict[str, Any]], **more: Any) -> str:
-    return place.register(gateway, "replay", version=1, tape=tape, timing="fast", **more)
+    return place.register(gateway, "replay", version=2, tape=tape, timing="fast", **more)
 
 
 def test_the_key_is_put_in_and_nothing_else_of_the_agent_goes_out(place: Place) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
+from runner.config.cassette import NORMALISER_VERSION
 from runner.sandbox.images import Images
 from runner.sandbox.throwaway import output
 
@@ -24,7 +25,7 @@ def node(engine: DockerClient) -> Node:
 
     def evaluate(expression: str, given: Any) -> Any:
         script = (
-            'import { normalise, again, rulesOf, differences } from "/opt/gateway/normalise.mjs";'
+            'import { VERSION, normalise, again, rulesOf, differences } from "/opt/gateway/normalise.mjs";'
             'import { readAnswer } from "/opt/gateway/answers.mjs";'
             'import { origin } from "/opt/gateway/upstream.mjs";'
             'import { redactor } from "/opt/gateway/redact.mjs";'
@@ -39,7 +40,7 @@ def node(engine: DockerClient) -> Node:
     return evaluate
 
 
-ALL = ["reminders", "dates", "ids", "paths", "durations"]
+ALL = ["reminders", "dates", "ids", "paths", "durations", "processes"]
 NORMALISE = (
     "given.asked.map((asked) => normalise({method: 'POST', path: '/v1/messages', headers: {}, body: '', tools: [],"
     " ...asked}, rulesOf(given.rules), 'the-run-token'))"
@@ -69,8 +70,16 @@ VOLATILE = [
     ("Ran 3 tests in 0.002s", "Ran 3 tests in <duration>"),
     ("wrote /tmp/x-81f/out.txt, /home/agent/tmp/a", "wrote <temporary-path>, <temporary-path>"),
     ("session 1b4e28ba-2fa1-11d2-883f-0016d3cca427 ends", "session <uuid> ends"),
+    ("Process Group PGID: 46", "Process Group PGID: <process>"),
+    ("Background PIDs: 17", "Background PIDs: <process>"),
+    ('{"pid": 4711, "ppid":1}', '{"pid": <process>, "ppid":<process>}'),
+    ("process id 12 ended", "process id <process> ended"),
     ("http://127.0.0.1:4010/r/the-run-token/v1", "http://127.0.0.1:4010/r/<acpbench-run>/v1"),
 ]
+
+
+def test_both_sides_know_the_same_version(node: Node) -> None:
+    assert node("VERSION", None) == NORMALISER_VERSION
 
 
 def test_what_is_volatile_in_a_tool_result(node: Node) -> None:
@@ -82,6 +91,7 @@ def test_what_is_volatile_in_a_tool_result(node: Node) -> None:
 STABLE = [
     "1 !== -1", "at file.js:19:1", "commit 1fba6e603933d0adfb1931b8d5d0b2f637016295", "version 1.0.0-alpha.10",
     "5 insertions(+)", "port 4010", "/workspace/semver/src/semver.js", "3 tests", "v25.9.0", "80%", "12 msgs",
+    "process 3 files", "rapid 5",
 ]  # fmt: skip
 
 
@@ -142,6 +152,38 @@ def test_the_system_prompt_and_the_tools_are_hashed_not_matched(node: Node) -> N
     }
     changed = [{part for part, digest in one["hashed"].items() if digest != found[0]["hashed"][part]} for one in found]
     assert changed == [set(), set(), {"system"}, {"tools"}, {"reminders"}, {"features"}]
+
+
+def test_what_a_tool_is_given_and_returns_is_matched_whole(node: Node) -> None:
+    """An id of a person stands in a body's own keys; deeper down the same words are what an agent does."""
+    body = {"user": "u", "metadata": {"user_id": "m"}, "cache_control": {"type": "ephemeral"}}
+    given = {"user": "root", "metadata": {"a": 1}, "cache_control": "no-store"}
+    call = {"type": "tool_use", "input": given, "cache_control": {"type": "ephemeral"}}
+    said = {"role": "assistant", "content": [call]}
+    (found,) = forms(node, {"json": {**body, "messages": [said]}})
+    assert found["request"]["body"] == {
+        "messages": [{"content": [{"input": given, "type": "tool_use"}], "role": "assistant"}]
+    }
+
+
+def test_a_rule_of_ones_own_may_be_written_as_python_allows(node: Node) -> None:
+    rule = {"name": "x", "in": "all", "pattern": 'a\\-b {"', "becomes": "y"}
+    (found,) = forms(node, {"json": {"messages": [{"role": "user", "content": 'a-b {"'}]}}, rules=[rule])
+    assert found["request"]["body"]["messages"][0]["content"] == "y"
+
+
+def test_an_answer_of_another_shape_says_nothing(node: Node) -> None:
+    odd = [
+        '{"choices": [null]}',
+        '{"candidates": [null]}',
+        '{"content": [null], "usage": 3}',
+        '{"response": null}',
+        "",
+        "{",
+    ]
+    dialects = ("anthropic", "openai-chat", "openai-responses", "gemini")
+    given = [[dialect, text] for dialect in dialects for text in odd]
+    assert node("given.map((one) => readAnswer(...one).calls)", given) == [[]] * len(given)
 
 
 def test_order_of_keys_is_nothing_order_of_items_is(node: Node) -> None:

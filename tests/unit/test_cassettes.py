@@ -9,7 +9,7 @@ import pytest
 
 from runner import cassettes
 from runner.config.catalog import Catalog, LoadedSweep, load_sweep
-from runner.errors import UsageError
+from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import dump, read_tape, tape_of
 from runner.plan import Cell, plan
 from runner.records.schema import Record
@@ -32,12 +32,12 @@ def out(loaded: LoadedSweep, tmp_path: Path) -> SweepDir:
     return SweepDir.create(tmp_path / "out", loaded.source, {}, plan(loaded))
 
 
-def ran(out: SweepDir, cell: Cell, outcome: str = "passed", said: str = "x") -> None:
-    """One attempt at `cell` whose tape has one request that says `said`."""
+def ran(out: SweepDir, cell: Cell, outcome: str = "passed", said: str | None = "x") -> None:
+    """One attempt at `cell` whose tape has one request that says `said`, or none."""
     attempt = out.attempt(cell)
     request = {"method": "POST", "path": "/v1/messages", "body": {"said": said}}
     entry = captured(0, request=request)
-    attempt.write_bytes("tape.jsonl", dump(tape_of([entry])))
+    attempt.write_bytes("tape.jsonl", dump(tape_of([entry]) if said is not None else []))
     attempt.write_lines("model.jsonl", [entry.model_dump_json()])
     ids: dict[str, Any] = {
         key: getattr(cell, key)
@@ -72,7 +72,7 @@ def test_the_first_run_of_each_arm_that_went_well_is_kept(loaded: LoadedSweep, o
 
     folder = root / "configs/cassettes/big"
     found = Catalog(root).cassette("big")
-    assert (found.title, found.dialect, found.normaliser_version) == ("A big one", "anthropic", 1)
+    assert (found.title, found.dialect, found.normaliser_version) == ("A big one", "anthropic", 2)
     assert found.normalisers == loaded.upstreams["capture/big"].normalisers
     said = {tape.surface: read_tape(folder / tape.file)[0]["request"]["body"]["said"] for tape in found.tapes}
     assert said == {"acp": "first", "nocaps": "second"}
@@ -98,8 +98,74 @@ def test_a_cassette_is_never_written_over(loaded: LoadedSweep, out: SweepDir, ro
     with pytest.raises(UsageError, match=r"configs/cassettes/big is there already: remove it, or name another one by"):
         cassettes.demand_room(loaded, ["capture/big"])
     cassettes.demand_room(loaded, ["live/big", "scripted/fix"])
-    assert "is there already and stays as it is" in cassettes.keep(out, loaded)[0]
+    other = SweepDir.create(out.path.with_name("other"), loaded.source, {}, plan(loaded))
+    ran(other, cell(other, "acp", 1), said="something else")
+    ran(other, cell(other, "nocaps", 1))
+    assert "is there already and stays as it is; the tapes of" in cassettes.keep(other, loaded)[0]
     assert (root / "configs/cassettes/big/cassette.yaml").read_bytes() == before
+
+
+def test_a_resumed_sweep_adds_what_its_cassette_lacks(loaded: LoadedSweep, out: SweepDir, root: Path) -> None:
+    folder = root / "configs/cassettes/big"
+    ran(out, cell(out, "acp", 2), said="second")
+    cassettes.keep(out, loaded)
+    file = folder / "cassette.yaml"
+    write(file, file.read_text().replace("- dates", "- dates\n- ids"))  # data to edit
+    # What is in it stays, whatever else would be first now.
+    ran(out, cell(out, "acp", 1), said="first")
+    ran(out, cell(out, "nocaps", 1), said="other")
+    (note,) = cassettes.keep(out, loaded)
+    assert note.startswith("cassette replay/big: 2 tape(s) in ")
+    found = Catalog(root).cassette("big")
+    assert [(tape.surface, tape.entries) for tape in found.tapes] == [("acp", 1), ("nocaps", 1)]
+    assert "ids" in found.normalisers
+    said = [read_tape(folder / tape.file)[0]["request"]["body"]["said"] for tape in found.tapes]
+    assert said == ["second", "other"]
+    assert sorted(path.suffix for path in folder.iterdir()) == [".jsonl", ".jsonl", ".yaml"]
+
+
+def test_a_run_that_asked_nothing_has_no_tape(loaded: LoadedSweep, out: SweepDir, root: Path) -> None:
+    ran(out, cell(out, "acp", 1), said=None)
+    assert cassettes.keep(out, loaded)[0].startswith("no cassette 'big'; no run of ")
+    assert not (root / "configs/cassettes").exists()
+
+
+def test_one_sweep_at_a_time_captures_a_cassette(loaded: LoadedSweep, root: Path) -> None:
+    with cassettes.reserved(loaded, ["capture/big", "scripted/fix"]):
+        with (
+            pytest.raises(UsageError, match="another sweep is capturing the cassette 'big'"),
+            cassettes.reserved(loaded, ["capture/big"]),
+        ):
+            pass
+        with cassettes.reserved(loaded, ["live/big"]):
+            pass
+    write(root / "configs/models/twin.yaml", UPSTREAM.replace("id: big", "id: twin\ncassette: big"))
+    sweep = root / "configs/sweeps/small.yaml"
+    write(sweep, sweep.read_text().replace("[capture/big]", "[capture/big, capture/twin]"))
+    both = load_sweep(sweep, Catalog(root))
+    with (
+        pytest.raises(UsageError, match="capture/big and capture/twin would both write the cassette 'big'"),
+        cassettes.reserved(both, both.upstreams),
+    ):
+        pass
+    with cassettes.reserved(loaded, ["capture/big"]):
+        pass
+
+
+def test_a_tape_that_is_not_whole_is_told_before_anything_runs(loaded: LoadedSweep, out: SweepDir, root: Path) -> None:
+    ran(out, cell(out, "acp", 1), said="a" * 9)
+    cassettes.keep(out, loaded)
+    sweep = root / "configs/sweeps/small.yaml"
+    text = sweep.read_text().replace("capture/big", "replay/big").replace("[acp, nocaps, cli]", "[acp]")
+    write(sweep, text)
+    replay = load_sweep(sweep, Catalog(root))
+    cassettes.demand_tapes(replay, plan(replay))
+    (path,) = (root / "configs/cassettes/big").glob("*.jsonl")
+    whole = path.read_bytes()
+    for torn, words in ((b"", "holds 0 entries, 1 were recorded: it is not whole"), (whole[:40], ":1: not an entry")):
+        path.write_bytes(torn)
+        with pytest.raises(ConfigError, match=words):
+            cassettes.demand_tapes(replay, plan(replay))
 
 
 def test_scripts_make_none(root: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ CASSETTE = """\
 id: tape
 dialect: anthropic
 captured: '2026-11-30'
-normaliser_version: 1
+normaliser_version: 2
 normalisers: [dates]
 tapes:
   - {file: one.jsonl, adapter: agent@1.0.0, surface: acp, fixture: semver, policy: allow_once}
@@ -60,6 +60,12 @@ def test_a_tape_that_is_not_there_is_named(taped: Path) -> None:
         Catalog(taped).cassette("tape")
 
 
+def test_requests_of_other_normalisers_are_captured_anew(taped: Path) -> None:
+    write(taped / "configs/cassettes/tape/cassette.yaml", CASSETTE.replace("version: 2", "version: 1"))
+    with pytest.raises(ConfigError, match=r"cassette.yaml:4: captured with normalisers of version 1, these are 2: "):
+        Catalog(taped).cassette("tape")
+
+
 def tapes(*adapters: str) -> Cassette:
     rest = {"surface": "acp", "fixture": "f", "policy": "p"}
     return Cassette.model_validate(
@@ -67,7 +73,7 @@ def tapes(*adapters: str) -> Cassette:
             "id": "x",
             "dialect": "gemini",
             "captured": "2026-11-30",
-            "normaliser_version": 1,
+            "normaliser_version": 2,
             "normalisers": [],
             "tapes": [{"file": f"{n}.jsonl", "adapter": name, **rest} for n, name in enumerate(adapters)],
         }

@@ -23,6 +23,10 @@ normalisers: [dates, {name: build, pattern: 'build \\d+', becomes: build}]
 """
 
 
+#: Looks like a key and opens nothing.
+CANARY = "sk-ant-" + "Zz9" * 12
+
+
 def fault(root: Path, old: str, new: str) -> str:
     assert old in UPSTREAM
     write(root / "configs/models/big.yaml", UPSTREAM.replace(old, new))
@@ -53,6 +57,12 @@ def test_it_is_read_whole(root: Path) -> None:
         ("https://api.example.com/base", "https://api.example.com:x", 4, "is not an address"),
         ("{env: BIG_KEY}", "{env: BIG_KEY, file: k}", 5, "name either 'env' or 'file'"),
         ("{env: BIG_KEY}", "sk-secret", 5, "never the key itself"),
+        ("{env: BIG_KEY}", "{env: sk-secret}", 5, "'env': must be the name of an environment variable"),
+        ("{env: BIG_KEY}", f"{{env: {CANARY}}}", 5, "this line holds what looks like a key; say where the key is"),
+        ("{env: BIG_KEY}", f"{{file: {CANARY}}}", 5, "this line holds what looks like a key"),
+        ("{env: BIG_KEY}", f"{{env: BIG_KEY}} # {CANARY}", 5, "this line holds what looks like a key"),
+        ("{requests: 10}", f"{{requests: 10}}\nauth: {{header: x, scheme: 'Bearer {CANARY}'}}", 8, "looks like a key"),
+        ("build \\d+", "(?P<n>x)", 8, "'(?P' is not read alike by Python and JavaScript; write (...)"),
         ("api.example.com:443", "api.example.com", 6, "the list lacks the model's own address, 'api.example.com:443'"),
         ("api.example.com:443", "api.example.com:8443", 6, "the list lacks the model's own address"),
         ("{requests: 10}", "{}", 7, "a live model needs a limit"),
@@ -67,6 +77,7 @@ def test_what_is_wrong_is_said_with_its_line(root: Path, old: str, new: str, lin
     assert said.startswith(f"big.yaml:{line}: ")
     assert words in said
     assert "sk-secret" not in said
+    assert CANARY not in said
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.unit.gateway.test_journal import entry
 
 def captured(seq: int, **tape: Any) -> Entry:
     given = {
-        "version": 1,
+        "version": 2,
         "request": {"method": "POST", "path": "/v1/messages", "body": {"messages": [{"role": "user", "content": "é"}]}},
         "hashed": {"tools": "b", "system": "a"},
         "headers": {"content-type": "text/event-stream"},
@@ -96,6 +96,12 @@ def test_any_tape_comes_back(tmp_path_factory: pytest.TempPathFactory, bodies: l
         ('"items": 1', '"items": 5', 2),
         ('{"entry": 1', '{"entry": 1,', 2),
         ('{"entry": 0', '["entry", 0', 1),
+        ('"status": 200', '"status": "200"', 1),
+        ('"end": "whole"', '"end": "half"', 1),
+        ('"chunks": [[1.5', '"chunks": [["1.5"', 1),
+        ('"base64": "/w=="', '"base32": "/w=="', 1),
+        ('"path": "/v1/messages", ', "", 1),
+        ('"kind": "main"', '"kind": "miss"', 1),
     ],
 )
 def test_a_line_that_is_none_is_named(tmp_path: Path, old: str, new: str, number: int) -> None:

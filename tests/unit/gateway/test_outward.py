@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from runner.config.catalog import Catalog, LoadedSweep, load_sweep
-from runner.errors import UsageError
+from runner.errors import ConfigError, UsageError
 from runner.gateway.outward import Outward, WayOut
+from tests.certificates import certificate
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
 
 KEY = "sk-test-0123456789abcdef"
+PEM = certificate("authority")[0]
 
 
 def loaded(root: Path, text: str = UPSTREAM) -> LoadedSweep:
@@ -41,8 +43,10 @@ def test_a_key_of_the_environment(root: Path) -> None:
     assert found.folders == {}
 
 
-def test_a_key_of_a_file(root: Path) -> None:
-    write(root / "the/key", f"{KEY}\n")
+@pytest.mark.parametrize("around", [(b"", b"\n"), (b"\xef\xbb\xbf", b"\r\n"), (b" ", b"\n\n"), (b"", b"")])
+def test_a_key_of_a_file(root: Path, around: tuple[bytes, bytes]) -> None:
+    write(root / "the/key", "")
+    (root / "the/key").write_bytes(around[0] + KEY.encode() + around[1])
     text = UPSTREAM.replace("{env: BIG_KEY}", "{file: the/key}")
     found = Outward.of(loaded(root, text), ["live/big"], {})
     assert found is not None
@@ -56,14 +60,17 @@ def test_a_key_of_a_file(root: Path) -> None:
         ("{env: BIG_KEY}", {"BIG_KEY": "  "}, "the environment variable BIG_KEY is empty or not set"),
         ("{env: BIG_KEY}", {"BIG_KEY": "two words"}, "does not hold a key alone"),
         ("{env: BIG_KEY}", {"BIG_KEY": "a\nb"}, "does not hold a key alone"),
-        ("{file: nowhere}", {}, "cannot be read: No such file or directory"),
+        ("{file: nowhere}", {}, "nowhere cannot be read: No such file or directory"),
+        ("{file: .}", {}, "cannot be read: Is a directory"),
+        ("{file: /dev/zero}", {}, "/dev/zero is larger than 4 MiB"),
+        ("{file: /dev/null}", {}, "/dev/null is empty"),
     ],
 )
 def test_a_key_that_is_not_there_is_told_without_it(root: Path, key: str, environ: dict[str, str], words: str) -> None:
     sweep = loaded(root, UPSTREAM.replace("{env: BIG_KEY}", key))
     with pytest.raises(UsageError) as caught:
         Outward.of(sweep, ["live/big"], environ)
-    assert str(caught.value).startswith("the key of model 'big': ")
+    assert "configs/models/big.yaml:5: model 'big': " in str(caught.value)
     assert words in str(caught.value)
     assert "two words" not in str(caught.value)
 
@@ -85,6 +92,8 @@ def test_the_private_file_is_its_users_alone(root: Path) -> None:
                 "allow": ["api.example.com:443"],
                 "key": KEY,
                 "auth": None,
+                "ca": None,
+                "silence_s": 100.0,
                 "budget": {"requests": 10, "tokens": None, "money": None},
                 "prices": {},
             }
@@ -101,3 +110,33 @@ def test_a_socket_needs_its_folder_and_no_network(root: Path) -> None:
     assert found.folders == {"/run/llm": "/upstream/0"}
     assert json.loads(found.policy())["upstreams"]["big"]["socket"] == "/upstream/0/api.sock"
     assert json.loads(found.policy())["upstreams"]["big"]["key"] is None
+
+
+def test_certificates_are_the_files_or_those_of_the_machine(root: Path) -> None:
+    write(root / "own.pem", PEM)
+    write(root / "machine.pem", "of the machine\n")
+    here = {"BIG_KEY": KEY, "SSL_CERT_FILE": str(root / "machine.pem")}
+    found = Outward.of(loaded(root), ["live/big"], here)
+    assert found is not None
+    assert found.authorities == {"big": "of the machine\n"}
+    found = Outward.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], here)
+    assert found is not None
+    assert json.loads(found.policy())["upstreams"]["big"]["ca"] == PEM
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "own.pem cannot be read: No such file or directory"),
+        ("no certificate", "own.pem holds no certificate in PEM form"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "own.pem holds no certificate in PEM form"),
+        (f"{PEM}-----BEGIN PRIVATE KEY-----\n", "own.pem holds a private key; name a file of certificates alone"),
+    ],
+)
+def test_a_certificate_that_is_none_is_told_at_its_line(root: Path, content: str | None, words: str) -> None:
+    if content is not None:
+        write(root / "own.pem", content)
+    with pytest.raises(ConfigError) as caught:
+        Outward.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], {"BIG_KEY": KEY})
+    assert "configs/models/big.yaml:9: model 'big': " in str(caught.value)
+    assert str(caught.value).endswith(words)

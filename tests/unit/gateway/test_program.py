@@ -58,7 +58,7 @@ def test_a_cassette_brings_its_tape(ready: Path) -> None:
         "mode": "replay",
         "dialect": "anthropic",
         "side_requests": [],
-        "version": 1,
+        "version": 2,
         "normalisers": ["dates"],
         "tape": TAPE,
         "timing": "recorded",
@@ -79,5 +79,11 @@ def test_an_upstream_out_of_reach_is_infra_once_and_a_refused_path_is_not() -> N
         "model gateway: upstream big: connect ECONNREFUSED"
     ]
     assert model_failures([path]) == []
+    # An error of its own is for the agent to get over; as its last word it leaves nothing to measure.
+    failed = entry(kind="main", step=None, status=529, reason="upstream big: status 529")
+    assert model_failures([failed, entry(kind="main", step=None), path]) == []
+    assert [str(one) for one in model_failures([entry(kind="main", step=None), failed])] == [
+        "model gateway: upstream big: status 529"
+    ]
     (spent,) = model_failures([entry(kind="refused", step=None, status=400, reason="budget of big: requests: 2 of 2")])
     assert spent.outcome == "aborted"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.records.redact import Redactor
+from runner.redact import Redactor
 
 #: One of each shape; none was ever a key.
 CANARIES = [

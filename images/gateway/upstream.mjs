@@ -65,7 +65,8 @@ export function blame(status, text) {
 /** What came of a request that got no answer, with the way out of it where there is one. */
 export function trouble(problem) {
   const words = problem.message || problem.code || String(problem);
-  return UNTRUSTED.has(problem.code) ? `${words}; name its authority's certificate by 'ca:' in the model's file` : words;
+  // Node's own advice (after a ";") is for whoever starts it.
+  return UNTRUSTED.has(problem.code) ? `${words.split(";")[0]}; name its authority's certificate by 'ca:' in the model's file` : words;
 }
 
 // `*` stands for any run of characters.

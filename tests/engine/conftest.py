@@ -12,8 +12,9 @@ from runner.sandbox.engine import connect
 from runner.sandbox.labels import LABEL, Owner
 from tests.engine.gateway_harness import call, client, gateway, image, misses, run, start, volumes
 from tests.engine.lab import Lab
+from tests.engine.place import place
 
-__all__ = ["call", "client", "gateway", "image", "misses", "run", "start", "volumes"]
+__all__ = ["call", "client", "gateway", "image", "misses", "place", "run", "start", "volumes"]
 
 
 @pytest.fixture(scope="session")

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from docker import DockerClient
 
-from runner.config.upstream import Budget, Price, Upstream
+from runner.config.upstream import Budget, Price
 from runner.errors import InfraError
 from runner.gateway.cassette import drift, dump, read_tape, replay_problems, tape_of
-from runner.gateway.container import Gateway
-from runner.gateway.outward import Outward, WayOut
 from runner.gateway.program import model_failures
-from runner.sandbox.container import Container, Spec
-from runner.sandbox.images import Images
-from runner.sandbox.labels import labels
 from runner.sandbox.reaper import reap
-from tests.engine.api import Api, Reply, answer, serving
-from tests.engine.gateway_harness import Caller, program
+from tests.engine.api import Reply, answer
+from tests.engine.gateway_harness import program
+from tests.engine.place import NORMALISERS, Place, replay
 from tests.engine.test_gateway import question, tool_calls
-from tests.engine.upstream import canary, on_network, stand_in
+from tests.engine.upstream import on_network, stand_in
 
 pytestmark = pytest.mark.engine
 
-NORMALISERS = ["reminders", "dates", "ids", "paths", "durations", "processes"]
 #: One of each shape that is struck out; none was ever a key.
 CANARIES = [
     "sk-" + "Zz9" * 12,
@@ -43,97 +34,6 @@ CANARIES = [
     "dtn_" + "0f" * 20,
     "Bearer " + "t0k." * 8,
 ]
-
-
-Start = Callable[..., Gateway]
-
-
-@dataclass
-class Place:
-    """Volumes of a gateway, an agent's stand-in, and a model's API; `start` starts a gateway between them."""
-
-    client: DockerClient
-    image: str
-    sweep: str
-    api: Api
-    socket: Path
-    call: Caller
-    key: str = field(default_factory=canary)
-    spent: list[str] = field(default_factory=list)
-    started: list[Gateway] = field(default_factory=list)
-
-    def upstream(self, **more: Any) -> Upstream:
-        given = {
-            "kind": "upstream",
-            "id": "api",
-            "dialect": "anthropic",
-            "base_url": f"unix:{self.socket}",
-            "allow": [f"unix:{self.socket}"],
-            "budget": Budget(requests=100),
-            "key": {"env": "KEY"},
-        }
-        return Upstream.model_validate({**given, **more})
-
-    def start(self, **more: Any) -> Gateway:
-        upstream = self.upstream(**more)
-        outward = Outward({upstream.id: upstream}, {upstream.id: self.key})
-        way_out = WayOut.create(self.client, self.sweep, outward)
-        made = Gateway(
-            self.client,
-            image=self.image,
-            name=f"acpbench-{self.sweep}-gateway-{secrets.token_hex(3)}",
-            model_volume=f"acpbench-{self.sweep}-model",
-            journal_volume=f"acpbench-{self.sweep}-journal",
-            labels=labels(self.sweep, "gateway"),
-            on_budget=self.spent.append,
-            way_out=way_out,
-        )
-        made.start()
-        self.started.append(made)
-        return made
-
-    def register(self, gateway: Gateway, mode: str = "capture", **more: Any) -> str:
-        token = secrets.token_hex(16)
-        head = {"mode": mode, "dialect": "anthropic", "side_requests": [], "normalisers": NORMALISERS}
-        if mode != "replay":
-            head["upstream"] = "api"
-        gateway.register(token, {**head, **more})
-        return token
-
-    def ask(self, token: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
-        return self.call("POST", f"/r/{token}/v1/messages", body or question(stream=False), {"x-api-key": "sk-dummy"})
-
-
-@pytest.fixture
-def place(engine: DockerClient, tmp_path: Path) -> Iterator[Place]:
-    sweep = f"live-{secrets.token_hex(4)}"
-    image = Images(engine).ensure("gateway").id
-    names = [f"acpbench-{sweep}-model", f"acpbench-{sweep}-journal"]
-    for name in names:
-        engine.api.create_volume(name=name, labels=labels(sweep))
-    spec = Spec(
-        name=f"acpbench-{sweep}-caller",
-        image=image,
-        command=["sleep", "600"],
-        labels=labels(sweep),
-        mounts={names[0]: "/acpbench/model"},
-    )
-    caller = Container(engine, spec)
-    started: list[Gateway] = []
-    try:
-        caller.create()
-        caller.start()
-        with serving(tmp_path / "api") as api:
-            yield Place(engine, image, sweep, api, tmp_path / "api/api.sock", Caller(caller), started=started)
-    finally:
-        for gateway in started:
-            gateway.stop()
-        caller.remove()
-        reap(engine, sweep=sweep)
-
-
-def replay(place: Place, gateway: Gateway, tape: list[dict[str, Any]], **more: Any) -> str:
-    return place.register(gateway, "replay", version=2, tape=tape, timing="fast", **more)
 
 
 def test_the_key_is_put_in_and_nothing_else_of_the_agent_goes_out(place: Place) -> None:
@@ -360,7 +260,7 @@ def test_over_a_network_of_its_own(place: Place, engine: DockerClient, tmp_path:
         assert (found["Driver"], found["Internal"]) == ("bridge", False)
         assert found["Labels"]["acpbench.sweep"] == place.sweep
         token = place.register(gateway)
-        with on_network(engine, there, network, "upstream", 4011):
+        with on_network(engine, there.path, network, "upstream", 4011):
             status, text = place.ask(token, question())
         assert status == 200, text
         assert tool_calls(text) == [("toolu_acpbench_p1s000x0", "Bash", {"command": "echo 0 é"})]

@@ -74,15 +74,15 @@ def stand_in(client: DockerClient, folder: Path, key: str, program: dict[str, An
 
 
 @contextlib.contextmanager
-def on_network(client: DockerClient, there: StandIn, network: str, alias: str, port: int) -> Iterator[None]:
-    """The stand-in on a network as well, as `alias:port`."""
+def on_network(client: DockerClient, path: Path, network: str, alias: str, port: int) -> Iterator[None]:
+    """The socket `path` of the host on a network as well, as `alias:port`."""
     spec = Spec(
         name=f"acpbench-door-{secrets.token_hex(4)}",
         image=Images(client).ensure("gateway").id,
-        command=["socat", f"TCP-LISTEN:{port},fork,reuseaddr,backlog=128", "UNIX-CONNECT:/door/model.sock"],
+        command=["socat", f"TCP-LISTEN:{port},fork,reuseaddr,backlog=128", f"UNIX-CONNECT:/door/{path.name}"],
         labels=labels("door"),
         mounts={},
-        folders={str(there.path.parent): "/door"},
+        folders={str(path.parent): "/door"},
         network=network,
     )
     door = Container(client, spec)

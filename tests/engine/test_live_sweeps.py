@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from runner.config.catalog import Catalog
+from runner.config.catalog import Catalog, load_sweep
 from runner.errors import UsageError
 from runner.gateway.cassette import read_tape
+from runner.plan import plan
+from runner.progress import PlainProgress
 from runner.sandbox.labels import LABEL, Owner
+from runner.sweep import Options, run_sweep
 from tests.engine.api import Api, Reply, answer, serving
 from tests.engine.lab import Lab, attempt, frames, repaired
+from tests.engine.test_sweep import ORPHAN, command, the_gateway_killed
 from tests.engine.upstream import canary
 
 pytestmark = pytest.mark.engine
@@ -78,11 +83,63 @@ def test_an_upstream_that_is_not_there_is_infra_and_tried_again(live: Live) -> N
     assert result.exit_code == 1
 
 
+def test_a_key_that_is_refused_is_infra_not_the_agents(live: Live) -> None:
+    live.api.replies = [Reply(b'{"error": "no such key"}', status=401)]
+    adapter = live.lab.puppet("refused", [MODEL, REPAIR])
+    _, (record,) = live.lab.sweep(adapter, model="capture/api", infra_attempts=1)
+    told = 'model gateway: upstream api: status 401, it refuses the key: {"error": "no such key"}'
+    assert (record.outcome, record.reason) == ("infra", told)
+    assert not (live.lab.root / "configs/cassettes").exists()
+
+
+def test_a_killed_capture_leaves_no_cassette_and_is_resumed_to_a_whole_one(
+    live: Live, engine: DockerClient, tmp_path: Path
+) -> None:
+    adapter = live.lab.puppet("killed", [MODEL, REPAIR])
+    live.api.replies = [Reply(), Reply(silent=True)]
+    process = command(
+        live.lab, adapter, tmp_path / "out", 1, model="capture/api", surfaces=("acp", "cli")
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while len(live.api.asked) < 2:
+        assert time.monotonic() < deadline, "the second run did not ask"
+        time.sleep(0.05)
+    with pytest.raises(UsageError, match="another sweep is capturing the cassette 'api'; wait for it"):
+        live.lab.sweep(adapter, model="capture/api")
+    process.kill()
+    process.communicate(timeout=30)
+    assert not (live.lab.root / "configs/cassettes").exists()
+
+    live.api.replies = [Reply()]
+    loaded = load_sweep(live.lab.root / "configs/sweeps/cut.yaml", Catalog(live.lab.root))
+    result = run_sweep(loaded, plan(loaded), Options(tmp_path / "out", 1, resume=True), PlainProgress())
+    assert result.exit_code == 0
+    tapes = Catalog(live.lab.root).cassette("api").tapes
+    assert sorted((tape.surface, tape.entries) for tape in tapes) == [("acp", 1), ("cli", 1)]
+    live.socket.unlink()
+    _, records = live.lab.sweep(adapter, surfaces=("acp", "cli"), model="replay/api")
+    assert [(record.outcome, record.reason) for record in records] == [("passed", "")] * 2
+
+
+def test_a_capture_whose_gateway_dies_keeps_the_run_that_came_to_its_end(
+    live: Live, engine: DockerClient, tmp_path: Path
+) -> None:
+    live.api.replies = [Reply(answer("lost")), Reply(answer("kept"))]
+    adapter = live.lab.puppet("orphan", ORPHAN)
+    with the_gateway_killed(engine, tmp_path / "out"):
+        result, records = live.lab.sweep(adapter, model="capture/api", out=tmp_path / "out")
+    assert [record.outcome for record in records] == ["infra", "passed"]
+    assert result.exit_code == 0
+    (tape,) = (live.lab.root / "configs/cassettes/api").glob("*.jsonl")
+    (line,) = read_tape(tape)
+    assert "kept" in json.dumps(line["response"])
+
+
 def test_nothing_starts_without_its_key_or_over_a_cassette(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter = live.lab.puppet("early", [MODEL, REPAIR])
     monkeypatch.delenv("ACPBENCH_NO_SUCH_KEY", raising=False)
     live.model(key={"env": "ACPBENCH_NO_SUCH_KEY"})
-    with pytest.raises(UsageError, match="ACPBENCH_NO_SUCH_KEY is empty or not set"):
+    with pytest.raises(UsageError, match=r"api.yaml:1: model 'api': .* ACPBENCH_NO_SUCH_KEY is empty or not set"):
         live.lab.sweep(adapter, model="live/api")
     live.model(cassette="mine")
     folder = live.lab.root / "configs/cassettes/mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,15 @@ def owned(engine: docker.DockerClient, pid: int) -> list[str]:
     return names + [one["Name"] for one in volumes if is_its(one["Labels"])]
 
 
-def command(lab: Lab, adapter: str, out: Path, repeat: int) -> subprocess.Popen[str]:
+def command(
+    lab: Lab,
+    adapter: str,
+    out: Path,
+    repeat: int,
+    *,
+    model: str = "scripted/one-word",
+    surfaces: Sequence[str] = ("acp",),
+) -> subprocess.Popen[str]:
     lab.write(
         "sweeps",
         {
@@ -55,9 +65,9 @@ def command(lab: Lab, adapter: str, out: Path, repeat: int) -> subprocess.Popen[
             "arms": [
                 {
                     "adapters": [adapter],
-                    "surfaces": ["acp"],
+                    "surfaces": list(surfaces),
                     "fixtures": ["semver"],
-                    "models": ["scripted/one-word"],
+                    "models": [model],
                 }
             ],
             "repeat": repeat,
@@ -83,6 +93,29 @@ def wait_for(engine: docker.DockerClient, pid: int) -> None:
     while not any(one.endswith("-agent") for one in owned(engine, pid)):
         assert time.monotonic() < deadline, "the run did not start"
         time.sleep(0.05)
+
+
+#: Acts that the gateway's death cuts short, once the model has been asked.
+ORPHAN: list[dict[str, Any]] = [MODEL, REPAIR, {"do": "say", "text": "asked"}, {"do": "sleep", "seconds": 8}]
+
+
+@contextlib.contextmanager
+def the_gateway_killed(engine: docker.DockerClient, out: Path) -> Iterator[None]:
+    """While the block runs a sweep of `ORPHAN` into `out`: its gateway dies in the first attempt."""
+
+    def kill_the_gateway() -> None:
+        deadline = time.monotonic() + 60
+        while not any(b"asked" in path.read_bytes() for path in out.glob("runs/*/1/frames.jsonl")):
+            assert time.monotonic() < deadline, "the model was not asked"
+            time.sleep(0.05)
+        for one in engine.api.containers(filters={"label": f"{LABEL}.run=gateway"}):
+            if one["Labels"][f"{LABEL}.owner"].split("|")[2] == str(os.getpid()):
+                engine.api.kill(one["Id"])
+
+    killer = threading.Thread(target=kill_the_gateway)
+    killer.start()
+    yield
+    killer.join()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -148,22 +181,10 @@ def test_a_foreign_container_is_never_touched(lab: Lab, engine: docker.DockerCli
 def test_a_dead_gateway_ends_its_runs_at_once_and_they_are_tried_again(
     lab: Lab, engine: docker.DockerClient, tmp_path: Path
 ) -> None:
-    adapter = lab.puppet("orphan", [MODEL, REPAIR, {"do": "say", "text": "asked"}, {"do": "sleep", "seconds": 8}])
+    adapter = lab.puppet("orphan", ORPHAN)
     out = tmp_path / "out"
-
-    def kill_the_gateway() -> None:
-        deadline = time.monotonic() + 60
-        while not any(b"asked" in path.read_bytes() for path in out.glob("runs/*/1/frames.jsonl")):
-            assert time.monotonic() < deadline, "the model was not asked"
-            time.sleep(0.05)
-        for one in engine.api.containers(filters={"label": f"{LABEL}.run=gateway"}):
-            if one["Labels"][f"{LABEL}.owner"].split("|")[2] == str(os.getpid()):
-                engine.api.kill(one["Id"])
-
-    killer = threading.Thread(target=kill_the_gateway)
-    killer.start()
-    result, records = lab.sweep(adapter, out=out)
-    killer.join()
+    with the_gateway_killed(engine, out):
+        result, records = lab.sweep(adapter, out=out)
     assert [record.outcome for record in records] == ["infra", "passed"]
     assert "model gateway" in records[0].reason
     # Well before the agent would have been done by itself.

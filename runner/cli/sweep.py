@@ -45,7 +45,9 @@ def sweep(
         bool,
         typer.Option("--confirm", help="Judge by the config's 'compare'; run again the arms that seem to regress."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and run nothing; a replay's tapes are checked.")
+    ] = False,
 ) -> int:
     """Run a sweep; the last line printed is the path of its directory.
 
@@ -56,6 +58,9 @@ def sweep(
     loaded = load_sweep(config, found, adapter or ())
     cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
+        from runner.cassettes import demand_tapes
+
+        demand_tapes(loaded, cells)
         _print_plan(cells)
         return 0
 

@@ -37,6 +37,9 @@ class Spy(threading.Thread):
         self.searched: dict[str, int] = {}
         #: Network modes, by role.
         self.networks: dict[str, set[str]] = {}
+        #: Volumes, by role of the container that mounts them; and the names of the sweeps.
+        self.mounted: dict[str, set[str]] = {}
+        self.sweeps: set[str] = set()
 
     def run(self) -> None:
         while not self._enough.wait(0.5):
@@ -72,6 +75,9 @@ class Spy(threading.Thread):
         role = name.rpartition("-")[2] if not name.rpartition("-")[2].isdigit() else "gateway"
         inspected = self._client.api.inspect_container(container["Id"])
         self.networks.setdefault(role, set()).add(inspected["HostConfig"]["NetworkMode"])
+        self.mounted.setdefault(role, set()).update(mount.get("Name", "") for mount in inspected["Mounts"])
+        if role in ("agent", "gateway"):
+            self.sweeps.add(inspected["Config"]["Labels"][f"{LABEL}.sweep"])
         self._note(f"inspect:{name}", json.dumps(inspected))
         self._note(f"logs:{name}", json.dumps(self._client.api.top(container["Id"])))
         if role == "agent":

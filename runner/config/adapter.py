@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from runner.config.base import Config, Id, Regex
+from runner.config.normaliser import Normaliser
 
 Dialect = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
 #: How a CLI surface's standard output is read.
@@ -154,6 +155,8 @@ class Adapter(Config):
     results: ResultPatterns = ResultPatterns()
     #: What it sends as a user message to go on after an answer that was cut short: no prompt of the user's.
     continuations: list[Regex] = []
+    #: What its tools make up anew for each call: random ids and the like. Not what a replay of it is held to.
+    normalisers: list[Normaliser] = []
     limits: Limits = Limits()
     #: Project folders that hold the agent's own state: they must be absent before the start.
     state_dirs: list[str] = []

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from runner.config.adapter import Dialect
 from runner.config.base import Config, Id
-from runner.config.upstream import BuiltinNormaliser, Normaliser
+from runner.config.normaliser import BuiltinNormaliser, Normaliser
 
 #: Of the rules in images/gateway/normalise.mjs; requests normalised by others cannot be held against new ones.
 NORMALISER_VERSION = 2

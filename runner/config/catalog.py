@@ -26,13 +26,14 @@ from runner.config.gate import Comparison, Gate
 from runner.config.knobs import Knobs, overlay
 from runner.config.loader import Loaded, load, raise_all
 from runner.config.nearest import quoted, suggest
+from runner.config.normaliser import Normaliser
 from runner.config.outcome import outcome_names
 from runner.config.policy import BUILTIN, Policy
 from runner.config.script import Script
 from runner.config.source import Place, read_source, shown
 from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
-from runner.config.upstream import Normaliser, Upstream
+from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
 from runner.redact import Redactor
 
@@ -235,7 +236,7 @@ class Catalog:
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
             self._image(value.image, loaded, "image")
-        if isinstance(value, Upstream | Cassette):
+        if isinstance(value, Upstream | Cassette | Adapter):
             for index, rule in enumerate(value.normalisers):
                 if isinstance(rule, Normaliser) and rule.fault is not None:
                     raise loaded.error(("normalisers", index, "pattern"), rule.fault)

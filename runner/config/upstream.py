@@ -11,28 +11,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from runner.config.adapter import Dialect
-from runner.config.base import Config, Id, regex_fault
+from runner.config.base import Config, Id
+from runner.config.normaliser import BuiltinNormaliser, Normaliser
 
-#: What is volatile in a request, by built-in rule: see images/gateway/normalise.mjs.
-BuiltinNormaliser = Literal["reminders", "dates", "ids", "paths", "durations", "processes"]
 _PORTS = {"http": 80, "https": 443}
 _UNIX = "unix:/"
-
-
-class Normaliser(Config):
-    """A rule of one's own: what fits `pattern` becomes `becomes` before requests are held against each other."""
-
-    name: Id
-    #: Everywhere, or only in what tools returned.
-    in_: Literal["all", "tool_results"] = Field(default="tool_results", alias="in")
-    #: A regular expression that Python and JavaScript both read.
-    pattern: str = Field(min_length=1)
-    becomes: str
-
-    @property
-    def fault(self) -> str | None:
-        """What is wrong with `pattern`, if anything."""
-        return regex_fault(self.pattern)
 
 
 def _variable(name: str) -> str:

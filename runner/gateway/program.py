@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.config.adapter import Adapter
 from runner.config.catalog import LoadedSweep
-from runner.config.upstream import BuiltinNormaliser, Normaliser
+from runner.config.normaliser import BuiltinNormaliser, Normaliser
 from runner.errors import ConfigError, InfraError, RunError
 from runner.gateway.cassette import read_tape, replay_problems
 from runner.gateway.compile import compile_program
@@ -28,7 +28,7 @@ def program_for(loaded: LoadedSweep, cell: Cell, workspace: str) -> dict[str, An
     head: dict[str, Any] = {"mode": mode, "dialect": adapter.dialect, "side_requests": _rules(adapter)}
     if mode != "replay":
         upstream = loaded.upstreams[cell.model]
-        return {**head, "upstream": upstream.id, "normalisers": normalisers(upstream.normalisers)}
+        return {**head, "upstream": upstream.id, "normalisers": normalisers(upstream.normalisers, adapter)}
     cassette = loaded.cassettes[cell.model]
     found = cassette.tape(cell.adapter, cell.surface, cell.fixture, cell.policy)
     folder = loaded.cassette_folder(cassette.id)
@@ -37,7 +37,7 @@ def program_for(loaded: LoadedSweep, cell: Cell, workspace: str) -> dict[str, An
     return {
         **head,
         "version": cassette.normaliser_version,
-        "normalisers": normalisers(cassette.normalisers),
+        "normalisers": normalisers(cassette.normalisers, adapter),
         "tape": read_tape(folder / found.file),
         "timing": loaded.sweep.knobs.replay_timing,
     }
@@ -47,9 +47,9 @@ def _rules(adapter: Adapter) -> list[dict[str, Any]]:
     return [rule.model_dump(mode="json") for rule in adapter.side_requests]
 
 
-def normalisers(declared: list[BuiltinNormaliser | Normaliser]) -> list[Any]:
-    """Normalisers as JSON data, with the keys a user writes."""
-    return [one if isinstance(one, str) else one.model_dump(by_alias=True) for one in declared]
+def normalisers(declared: list[BuiltinNormaliser | Normaliser], adapter: Adapter) -> list[Any]:
+    """Normalisers, then those of the adapter, as JSON data with the keys a user writes."""
+    return [one if isinstance(one, str) else one.model_dump(by_alias=True) for one in [*declared, *adapter.normalisers]]
 
 
 def model_problems(entries: Collection[Entry], program: dict[str, Any], *, stopped: str | None = None) -> list[str]:

@@ -158,6 +158,11 @@ class Run:
         return record
 
     @property
+    def token(self) -> str:
+        """By which the model gateway knows it."""
+        return self._token
+
+    @property
     def hopeless(self) -> bool:
         """Whether another attempt would end the same way."""
         return any(isinstance(error, LastingError) for error in self._errors)

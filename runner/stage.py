@@ -187,6 +187,7 @@ class Stage:
                 labels=labels(self.name, "gateway"),
                 on_death=self._gateway_died,
                 on_budget=lambda reason: self.stop_all(Aborted(reason)),
+                on_lost=self._model_lost,
                 way_out=self._way_out,
             )
             self._gateway.start()
@@ -209,6 +210,13 @@ class Stage:
             self._closed = reason
             for run in self._running:
                 run.inbox.put(Stop(reason))
+
+    def _model_lost(self, token: str, reason: str) -> None:
+        """A live model did not answer a run: it ends now, not when its agent has asked often enough."""
+        with self._lock:
+            for run in self._running:
+                if run.token == token:
+                    run.inbox.put(Stop(InfraError(f"model gateway: {reason}")))
 
     def _gateway_died(self, why: str) -> None:
         with self._lock:

@@ -103,9 +103,10 @@ export class Session {
       answer = await upstreams.send(id, asked, (giveUp) => response.once("close", giveUp));
     } catch (problem) {
       if (response.destroyed) return; // the agent hung up first
-      // 400, since agents retry anything else for minutes; the host ends the run as infra.
+      const reason = `upstream ${id}: ${trouble(problem)}`;
       exchange.tape = null;
-      this.tools.refuse(exchange, `upstream ${id}: ${trouble(problem)}`, 400);
+      this.tools.refuse(exchange, reason, 400);
+      upstreams.lose(id, this.run, reason);
       return;
     }
     const headers = returned(answer.headers);

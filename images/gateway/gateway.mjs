@@ -3,7 +3,7 @@
 //   in:  {"id", "op": "register", "run": TOKEN, "program": PROGRAM} | {"id", "op": "collect", "run": TOKEN or null} | {"id", "op": "ping"}
 //   out: {"id", "ok": true, ...} | {"id", "ok": false, "error": {"code", "message"}}; a collect answers {"id", "entry"} per
 //        entry first. Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"},
-//        {"event": "budget", "reason"}: a live model has spent what it may.
+//        {"event": "budget", "reason"}: a live model has spent what it may; {"event": "lost", "run", "reason"}: it did not answer.
 //
 // The end of stdin ends the process. `collect` of run null gives the requests that named no known run; of a run that a
 // gateway before this one served, what that one left.
@@ -92,7 +92,8 @@ process.umask(0o077);
 // Nobody reads us any more: the end, as with stdin's.
 process.stdout.on("error", () => process.exit(0));
 
-const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put({ event: "budget", reason }));
+const lost = (run, reason) => put(redact(JSON.stringify({ event: "lost", run, reason })));
+const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put({ event: "budget", reason }), lost);
 const redact = redactor(upstreams.secrets);
 const stderr = process.stderr.write.bind(process.stderr);
 process.stderr.write = (chunk, ...rest) => stderr(redact(String(chunk)), ...rest);

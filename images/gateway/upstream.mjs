@@ -115,12 +115,13 @@ const round = (value) => Math.round(value * 1e6) / 1e6;
 export class Upstreams {
   /**
    * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, ca, silence_s, budget, prices}}} or null; `folder` keeps what was
-   * spent; `onSpent(reason)` is called when a budget ends.
+   * spent; `onSpent(reason)` is called when a budget ends, `onLost(run, reason)` when a request got no answer.
    */
-  constructor(given, folder, onSpent) {
+  constructor(given, folder, onSpent, onLost) {
     this.byId = new Map(Object.entries(given?.upstreams ?? {}));
     this.file = join(folder, SPENT);
     this.onSpent = onSpent;
+    this.onLost = onLost;
     this.told = false;
     this.agents = new Map();
     let spent = {};
@@ -159,6 +160,13 @@ export class Upstreams {
       this.#keep();
     } else this.#end(id, refusal);
     return refusal;
+  }
+
+  /** A request of `run` got no answer: it is not counted, and told at once, since agents ask again for minutes. */
+  lose(id, run, reason) {
+    this.budgets.get(id).spent.requests -= 1;
+    this.#keep();
+    this.onLost(run, reason);
   }
 
   /** Count an answer's tokens. */

@@ -48,12 +48,14 @@ class Gateway:
         on_death: Callable[[str], None] | None = None,
         on_miss: Callable[[Miss], None] | None = None,
         on_budget: Callable[[str], None] | None = None,
+        on_lost: Callable[[str, str], None] | None = None,
         way_out: WayOut | None = None,
         command: Sequence[str] = (),
     ) -> None:
         """
         :param image: reference or id of the gateway's image.
         :param on_budget: called with the reason when a live model has spent what it may.
+        :param on_lost: called with a run's token and the reason when its live model did not answer.
         :param way_out: for live models; None: it has no network at all.
         :param command: overrides the image's own command.
         """
@@ -61,6 +63,7 @@ class Gateway:
         self._on_death = on_death
         self._on_miss = on_miss
         self._on_budget = on_budget
+        self._on_lost = on_lost
         self._way_out = way_out
         self._control: Control | None = None
         mounts = {model_volume: MODEL_TARGET, journal_volume: JOURNAL_TARGET}
@@ -108,7 +111,13 @@ class Gateway:
                 self._container.put(PRIVATE_TARGET, self._way_out.tar())
             # Before the start: a death during it must be seen too.
             stream = self._container.attach()
-            self._control = Control(stream, on_death=self._on_death, on_miss=self._on_miss, on_budget=self._on_budget)
+            self._control = Control(
+                stream,
+                on_death=self._on_death,
+                on_miss=self._on_miss,
+                on_budget=self._on_budget,
+                on_lost=self._on_lost,
+            )
             self._container.start()
             self.versions = self._control.versions(timeout_s)
         except BaseException:

@@ -56,8 +56,10 @@ class Control:
         on_death: Callable[[str], None] | None = None,
         on_miss: Callable[[Miss], None] | None = None,
         on_budget: Callable[[str], None] | None = None,
+        on_lost: Callable[[str, str], None] | None = None,
     ) -> None:
         self._stream = stream
+        self._on_lost = on_lost
         self._on_budget = on_budget
         self._on_death = on_death
         self._on_miss = on_miss
@@ -184,6 +186,9 @@ class Control:
         elif message.get("event") == "budget":
             if self._on_budget is not None:
                 self._on_budget(message["reason"])
+        elif message.get("event") == "lost":
+            if self._on_lost is not None:
+                self._on_lost(message["run"], message["reason"])
         else:
             with self._lock:
                 queue = self._waiting.get(message.get("id", 0))

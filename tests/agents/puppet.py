@@ -141,8 +141,11 @@ class Puppet:
 
     # acts
 
-    def do_model(self, _act: Act) -> None:
-        """Ask the model until it has no more tool calls; its calls are answered with `done` and not carried out."""
+    def do_model(self, act: Act) -> None:
+        """Ask the model until it has no more tool calls; its calls are answered with `done` and not carried out.
+
+        `stubborn`: what fails is asked again for ever, as some agents do.
+        """
         messages: list[Any] = [{"role": "user", "content": "go"}]
         tools = [{"name": "Bash", "description": "", "input_schema": {"type": "object", "properties": {}}}]
         while True:
@@ -152,8 +155,14 @@ class Puppet:
                 json.dumps(body).encode(),
                 {"content-type": "application/json", "x-api-key": "none"},
             )
-            with urllib.request.urlopen(request) as response:
-                reply = json.load(response)
+            try:
+                with urllib.request.urlopen(request) as response:
+                    reply = json.load(response)
+            except OSError:
+                if not act.get("stubborn"):
+                    raise
+                time.sleep(0.5)
+                continue
             uses = [block for block in reply["content"] if block["type"] == "tool_use"]
             if not uses:
                 return

@@ -39,6 +39,7 @@ class Place:
     call: Caller
     key: str = field(default_factory=canary)
     spent: list[str] = field(default_factory=list)
+    lost: list[tuple[str, str]] = field(default_factory=list)
     started: list[Gateway] = field(default_factory=list)
 
     def upstream(self, **more: Any) -> Upstream:
@@ -69,6 +70,7 @@ class Place:
             journal_volume=f"acpbench-{self.sweep}-journal",
             labels=labels(self.sweep, "gateway"),
             on_budget=self.spent.append,
+            on_lost=lambda run, reason: self.lost.append((run, reason)),
             way_out=way_out,
         )
         made.start()

@@ -32,7 +32,8 @@ const BUILT_IN = {
     { in: "all", pattern: `\\b${MONTH} [ 0-3]?\\d (?:${CLOCK}| \\d{4})`, becomes: "<date>" },
     { in: "all", pattern: `\\b${MONTH}[a-z]* [0-3]?\\d, 20\\d{2}`, becomes: "<date>" },
   ],
-  ids: [{ in: "all", pattern: "\\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\\b", becomes: "<uuid>" }],
+  // Also after a prefix: `msg_<uuid>`.
+  ids: [{ in: "all", pattern: "(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])", becomes: "<uuid>" }],
   paths: [{ in: "all", pattern: "(?:/private)?(?:/var/tmp|/tmp|/dev/shm|/home/agent/tmp)/[^\\s\"'`<>()\\[\\],;]+", becomes: "<temporary-path>" }],
   durations: [
     { in: "tool_results", pattern: "\\b\\d+m\\d+(?:\\.\\d+)?s\\b", becomes: "<duration>" },

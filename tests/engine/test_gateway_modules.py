@@ -70,6 +70,7 @@ VOLATILE = [
     ("Ran 3 tests in 0.002s", "Ran 3 tests in <duration>"),
     ("wrote /tmp/x-81f/out.txt, /home/agent/tmp/a", "wrote <temporary-path>, <temporary-path>"),
     ("session 1b4e28ba-2fa1-11d2-883f-0016d3cca427 ends", "session <uuid> ends"),
+    ("msg_01a22d57-aaeb-7000-aa4c-b425ee198ee5", "msg_<uuid>"),
     ("Process Group PGID: 46", "Process Group PGID: <process>"),
     ("Background PIDs: 17", "Background PIDs: <process>"),
     ('{"pid": 4711, "ppid":1}', '{"pid": <process>, "ppid":<process>}'),

@@ -8,7 +8,7 @@ import * as http from "node:http";
 import * as https from "node:https";
 import { join } from "node:path";
 import { pipeline } from "node:stream";
-import { rootCertificates } from "node:tls";
+import { createSecureContext, rootCertificates } from "node:tls";
 import { createBrotliDecompress, createUnzip, createZstdDecompress } from "node:zlib";
 
 const CONNECT_MS = 15_000;
@@ -132,8 +132,9 @@ export class Upstreams {
     }
     this.budgets = new Map();
     for (const [id, one] of this.byId) {
-      const ca = one.ca ? { ca: [...rootCertificates, one.ca] } : {};
-      this.agents.set(id, { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true, ...ca }) });
+      // Made once: a few hundred certificates take a while to read.
+      const trusted = one.ca ? { secureContext: createSecureContext({ ca: [...rootCertificates, one.ca] }) } : {};
+      this.agents.set(id, { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true, ...trusted }) });
       this.budgets.set(id, new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }));
     }
   }

@@ -59,7 +59,7 @@ class Price(Config):
 
 
 class Budget(Config):
-    """What a sweep may spend, anew each time it is resumed; the first limit reached stops it. At least one is needed."""
+    """What a sweep may spend, anew each time it is resumed; the first limit reached stops it. One is needed."""
 
     requests: int | None = Field(default=None, gt=0)
     #: In and out, cached ones included. Answers that are under way when it is reached are still counted; of one that

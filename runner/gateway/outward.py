@@ -90,6 +90,14 @@ class Outward:
         }
 
 
+def _is_pem(text: str) -> bool:
+    try:
+        ssl.create_default_context(cadata=text)
+    except (ssl.SSLError, ValueError):
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class _Files:
     """Reads what a live model's configuration points to; what is wrong there is told at the line that says where."""
@@ -117,15 +125,14 @@ class _Files:
     def authorities(self) -> str:
         """PEM text; empty: the public ones are enough."""
         if self.upstream.ca is None:
-            return authorities(self.environ).decode("utf-8", "replace")
+            found = authorities(self.environ).decode("utf-8", "replace")
+            return found if _is_pem(found) else ""
         text = self._text(self.upstream.ca, ("ca",))
         where = self._path(self.upstream.ca)
         if "PRIVATE KEY" in text:
             raise self._error(("ca",), f"{where} holds a private key; name a file of certificates alone")
-        try:
-            ssl.create_default_context(cadata=text)
-        except (ssl.SSLError, ValueError):
-            raise self._error(("ca",), f"{where} holds no certificate in PEM form") from None
+        if not _is_pem(text):
+            raise self._error(("ca",), f"{where} holds no certificate in PEM form")
         return text
 
     def _path(self, given: str) -> Path:

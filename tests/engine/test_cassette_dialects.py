@@ -69,7 +69,7 @@ def test_a_real_agent_is_captured_and_replayed(
     assert len(calls) == recorded.exact["tool_calls_served"] == 10
 
     monkeypatch.delenv("ACPBENCH_TEST_KEY")
-    replay, records = lab.sweep(adapter, model="replay/stand-in", repeat=2)
+    replay, records = lab.sweep(adapter, model="replay/stand-in", repeat=2, jobs=2)
     assert [(record.outcome, record.reason) for record in records] == [("passed", "")] * 2
     for record in records:
         assert settled(record) == settled(recorded)

@@ -17,7 +17,7 @@ from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
 
 KEY = "sk-test-0123456789abcdef"
-PEM = certificate("authority")[0]
+PEM, OTHER = certificate("authority")[0], certificate("machine")[0]
 
 
 def loaded(root: Path, text: str = UPSTREAM) -> LoadedSweep:
@@ -114,11 +114,16 @@ def test_a_socket_needs_its_folder_and_no_network(root: Path) -> None:
 
 def test_certificates_are_the_files_or_those_of_the_machine(root: Path) -> None:
     write(root / "own.pem", PEM)
-    write(root / "machine.pem", "of the machine\n")
+    write(root / "machine.pem", OTHER)
     here = {"BIG_KEY": KEY, "SSL_CERT_FILE": str(root / "machine.pem")}
     found = Outward.of(loaded(root), ["live/big"], here)
     assert found is not None
-    assert found.authorities == {"big": "of the machine\n"}
+    assert found.authorities == {"big": OTHER}
+    write(root / "machine.pem", "broken")
+    found = Outward.of(loaded(root), ["live/big"], here)
+    assert found is not None
+    assert found.authorities == {"big": ""}
+    write(root / "machine.pem", OTHER)
     found = Outward.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], here)
     assert found is not None
     assert json.loads(found.policy())["upstreams"]["big"]["ca"] == PEM

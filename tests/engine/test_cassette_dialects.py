@@ -20,7 +20,7 @@ from tests.engine.lab import REPOSITORY, Lab, attempt
 from tests.engine.spy import files_with
 from tests.engine.upstream import canary, scripted, stand_in
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 #: Adapter -> the header in which its API wants the key.
 ADAPTERS = {

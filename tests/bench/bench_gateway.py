@@ -44,7 +44,7 @@ def program(latency: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(latency: dict[str, Any], times: int, at_once: int) -> dict[str, Any]:
-    """What the client printed."""
+    """What the client printed. `times`: requests of each kind, after a warm-up; 0: none, when answers are paced."""
     name = f"bench-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(contextlib.closing(connect()))
@@ -110,10 +110,10 @@ def main() -> None:
         )
     heads = ["answer", "n", "aimock p50 ms", "p95", "gateway p50 ms", "p95", "added p50 ms", "ratio"]
     print(tabulate(rows, heads, disable_numparse=True))
-    crowd = measure(PACE, 1, AT_ONCE)["crowd"]
-    alone = PACE["ttft_ms"] + 10 * 1000 * 8 / PACE["tokens_per_s"]
+    crowd = measure(PACE, 0, AT_ONCE)["crowd"]
+    (alone,) = measure(PACE, 0, 1)["crowd"]["ms"]
     print(
-        f"{AT_ONCE} streams at once, paced to about {alone:.0f} ms each: {crowd['whole']} came whole, each in "
+        f"{AT_ONCE} streams at once, paced (one alone: {alone:.0f} ms): {crowd['whole']} came whole, each in "
         f"{min(crowd['ms']):.0f}-{max(crowd['ms']):.0f} ms (median {median(crowd['ms']):.0f}), "
         f"all in {crowd['total_ms']:.0f} ms"
     )

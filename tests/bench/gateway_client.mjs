@@ -1,5 +1,5 @@
 // Runs in a container of the gateway's image, beside the gateway: asks it and a bare aimock in turn, and prints the times as
-// one JSON object. Arguments: the gateway's socket, the run's token, requests of each kind, streams at once.
+// one JSON object. Arguments: the gateway's socket, the run's token, requests of each kind (0: none), streams at once.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -62,7 +62,8 @@ const found = {};
 for (const [kind, stream] of [["stream", true], ["whole", false]]) {
   const text = body(stream, "hello");
   found[kind] = { aimock: [], gateway: [] };
-  for (let n = 0; n < WARM_UP + Number(times); n += 1) {
+  const rounds = Number(times) === 0 ? 0 : WARM_UP + Number(times);
+  for (let n = 0; n < rounds; n += 1) {
     // In turn, so that whatever else the machine does meets both.
     for (const [name, { agent, socketPath, path }] of Object.entries(targets)) {
       const answer = await ask(agent, socketPath, path, text);

@@ -27,7 +27,7 @@ from runner.sandbox.labels import labels
 TIMES = 500
 AT_ONCE = 100
 SOCKET = "/acpbench/model/model.sock"
-#: The crowd's streams last about 1 s each: 80 tokens at 80 a second.
+#: The crowd's streams last about 1.6 s each: 15 events, and 80 tokens at 80 a second.
 PACE = {"ttft_ms": 200.0, "tokens_per_s": 80.0}
 
 

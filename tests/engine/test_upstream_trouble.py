@@ -165,14 +165,14 @@ def test_an_agents_own_key_in_the_query_stays_here(place: Place) -> None:
 def test_another_authority_is_trusted_where_its_certificate_is_named(
     place: Place, engine: DockerClient, tmp_path: Path
 ) -> None:
-    signed, key = certificate("upstream")
+    authority, signed, key = certificate("upstream")
     for name, text in (("certificate", signed), ("key", key)):
         (tmp_path / name).write_text(text)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
     there: dict[str, Any] = {"base_url": "https://upstream:4012", "allow": ["upstream:4012"]}
     with serving(tmp_path / "tls", tls) as api:
-        gateway = place.start(authority=signed, **there)
+        gateway = place.start(authority=authority, **there)
         with on_network(engine, tmp_path / "tls/api.sock", f"acpbench-{place.sweep}-out", "upstream", 4012):
             token = place.register(gateway)
             assert place.ask(token) == (200, answer().decode())
@@ -183,7 +183,10 @@ def test_another_authority_is_trusted_where_its_certificate_is_named(
             token = place.register(gateway)
             assert place.ask(token)[0] == 400
             (reason,) = failures(gateway.collect(token).entries)
-            assert reason == "self-signed certificate; name its authority's certificate by 'ca:' in the model's file"
+            assert (
+                reason
+                == "unable to verify the first certificate; name its authority's certificate by 'ca:' in the model's file"
+            )
             assert len(api.asked) == 1
             gateway.stop()
 

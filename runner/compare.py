@@ -233,13 +233,9 @@ def _exact_rank(name: str) -> tuple[int, str]:
 
 
 def _values(arm: Arm, name: str) -> list[Any]:
-    """One value a run; a key that a flattened map lacks is 0 where the map exists."""
-    if name in arm.exact:
-        return arm.exact[name].values
-    owner = metrics.owner(name)
-    if owner is None or owner not in arm.exact:
-        return [None] * arm.n
-    return [None if value is None else 0 for value in arm.exact[owner].values]
+    """One value a run."""
+    found = arm.exact_of(name)
+    return [None] * arm.n if found is None else found.values
 
 
 def _exact_word(base: Sequence[Any], new: Sequence[Any]) -> Word:

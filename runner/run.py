@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import secrets
@@ -32,7 +33,7 @@ from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
-from runner.evidence.metrics import compute
+from runner.evidence.metrics import Left, compute
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
@@ -123,6 +124,7 @@ class Run:
         self._spawn_ns: int | None = None
         self._offset_ns = 0
         self._agent_tar: str | None = None
+        self._left: Left | None = None
         self._entries: list[Entry] = []
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
@@ -237,7 +239,7 @@ class Run:
             guest,
             self._fixture,
             self._tar,
-            home={path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()},
+            home=self._home(),
             state_dirs=self._adapter.state_dirs,
             reset=self._cell.reset if again else None,
             limit_s=limits.prepare,
@@ -263,6 +265,10 @@ class Run:
         }.items():
             text = text.replace(name, value)
         return text
+
+    def _home(self) -> dict[str, str]:
+        """Files for HOME, path below it -> content."""
+        return {path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()}
 
     def _argv(self) -> list[str]:
         return [self._fill(word) for word in self._launch.command]
@@ -347,6 +353,12 @@ class Run:
         if collected["cut"]:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
+        self._left = Left(collected["outside"], self._given())
+
+    def _given(self) -> dict[str, str | None]:
+        """What lay outside the workspace before the start, path -> sha256."""
+        ours = {f"{HOME}/{path}": hashlib.sha256(text.encode()).hexdigest() for path, text in self._home().items()}
+        return {**ours, **{one.path: one.sha256 for one in (self._start.planted if self._start else [])}}
 
     def _collect_by_engine(self) -> None:
         """The guest is gone or silent: say whose doing it was, and fetch what is left through the engine."""
@@ -473,7 +485,7 @@ class Run:
             clock_offset_ns=self._offset_ns,
             cut=self._pipe.cut() if self._pipe else {},
         )
-        exact, sampled = compute(record, frames, self._entries, cli)
+        exact, sampled = compute(record, frames, self._entries, cli, self._left)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:
             record = self._redacted(record, self._bench.redactor)

@@ -91,14 +91,16 @@ def exact_text(found: Exact | None) -> str:
     if found.value is not None:
         return _value_text(found.value)
     known = [value for value in found.values if value is not None]
-    if all(isinstance(value, int) for value in known):
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
         low, high = min(known), max(known)
         return f"{_value_text(low)}-{_value_text(high)}{VARIES}" if low != high else f"{_value_text(low)}{VARIES}"
-    return "/".join(dict.fromkeys(map(str, known))) + VARIES
+    return "/".join(dict.fromkeys(map(_value_text, known))) + VARIES
 
 
 def _value_text(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _time(metric: str, digits: int = 0) -> Cell:
@@ -238,7 +240,5 @@ def _twin(arm: Arm) -> list[str]:
 
 
 def _shown(arm: Arm, name: str) -> str:
-    """An exact metric as text; a key that a map lacks is 0."""
-    if name not in arm.exact and metrics.owner(name) is not None:
-        return "0"
-    return exact_text(arm.exact.get(name))
+    """An exact metric as text."""
+    return exact_text(arm.exact_of(name))

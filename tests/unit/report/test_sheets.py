@@ -112,14 +112,14 @@ def test_outcomes() -> None:
 def test_equal_arms() -> None:
     assert note(two(), "Compared exactly") == (
         "Compared exactly over acp, acp-nocaps: the same tool calls on each (9: 2 edit, 5 execute, 2 read); "
-        "all 23 exact metrics are equal."
+        "all 25 exact metrics are equal."
     )
 
 
 def test_arms_that_differ_elsewhere_than_in_tool_calls() -> None:
     assert note(two(terminal_content_items=21), "Compared exactly") == (
         "Compared exactly over acp, acp-nocaps: the same tool calls on each (9: 2 edit, 5 execute, 2 read); "
-        "22 of 23 exact metrics are equal, not terminal_content_items (0 / 21)."
+        "24 of 25 exact metrics are equal, not terminal_content_items (0 / 21)."
     )
 
 
@@ -136,7 +136,7 @@ def test_arms_that_differ_in_tool_calls(changed: dict[str, Any]) -> None:
 def test_information_is_not_compared() -> None:
     found = note(two(frames=99, late_updates=3), "Compared exactly")
     assert found is not None
-    assert found.endswith("all 23 exact metrics are equal.")
+    assert found.endswith("all 25 exact metrics are equal.")
 
 
 def test_what_varies_inside_an_arm_equals_nothing() -> None:

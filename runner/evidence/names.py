@@ -29,6 +29,8 @@ _FLEETING = re.compile(
     r"|(?<![0-9A-Za-z])\d{2,}(?![0-9A-Za-z])",
     re.IGNORECASE,
 )
+#: Folders in which names are made up for the moment: none of them is kept.
+_TEMPORARY = frozenset({"tmp", "temp", ".tmp"})
 #: Files that a SQLite database has beside it or not, by how soon its process ends.
 _BESIDE = re.compile(r"-(?:shm|wal|journal)$")
 
@@ -91,7 +93,11 @@ def outside(files: Iterable[Mapping[str, Any]], given: Mapping[str, str | None],
 def stable(path: str, home: str) -> str:
     """An absolute path as every run would name it."""
     top, base = ("~/", f"{home}/") if path.startswith(f"{home}/") else ("/", "/")
-    parts = [_FLEETING.sub("*", _BESIDE.sub("", part)) for part in path[len(base) :].split("/")]
+    parts: list[str] = []
+    for part in path[len(base) :].split("/"):
+        if parts and parts[-1] in _TEMPORARY:
+            return f"{top}{'/'.join(parts)}/**"
+        parts.append(_FLEETING.sub("*", _BESIDE.sub("", part)))
     return top + _folded(parts, _PARTS_OUTSIDE)
 
 

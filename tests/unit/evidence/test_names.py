@@ -31,7 +31,9 @@ HOME = "/home/agent"
         # What is only like an id stays.
         (f"{HOME}/.a/deadbeef/README-2.md", "~/.a/deadbeef/README-2.md"),
         (f"{HOME}/.a/IMPORTANT_NOTES.txt", "~/.a/IMPORTANT_NOTES.txt"),
-        ("/tmp/node-compile-cache/x", "/tmp/node-compile-cache/x"),
+        (f"{HOME}/.a/tmp/arg0/a-arg0UyBZ4p/x", "~/.a/tmp/**"),
+        ("/tmp/a-arg0UyBZ4p", "/tmp/**"),
+        (f"{HOME}/tmp", "~/tmp"),
         (f"{HOME}-other/x", f"{HOME}-other/x"),
     ],
 )  # fmt: skip

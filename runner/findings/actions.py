@@ -8,6 +8,7 @@ every rate: a script's replicates repeat it, they do not try again.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +26,8 @@ from runner.gateway.journal import Entry, ServedCall
 #: Names under which tools take a path, and a command.
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "dir_path", "notebook_path")
 _COMMANDS = ("command", "cmd")
+#: Where a freeform patch names its file.
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 Verb = Literal["read", "write", "run", "other"]
 #: Meaning of a scripted call -> what it does to a file system.
@@ -209,15 +212,29 @@ def _label(run: LoadedRun, entry: Entry) -> str | None:
 
 def _path(arguments: dict[str, Any] | str, run: LoadedRun) -> str | None:
     if isinstance(arguments, str):
-        return None
-    named = next((value for name in _PATHS if isinstance(value := arguments.get(name), str)), None)
+        header = _PATCHED.search(arguments)
+        named = header.group(1) if header is not None else None
+    else:
+        named = _named(arguments, _PATHS)
     return absolute(named, run.cwd, run.home) if named is not None else None
 
 
 def _command(arguments: dict[str, Any] | str) -> str | None:
-    if isinstance(arguments, str):
-        return None
-    return next((value for name in _COMMANDS if isinstance(value := arguments.get(name), str)), None)
+    return None if isinstance(arguments, str) else _named(arguments, _COMMANDS)
+
+
+def _named(arguments: dict[str, Any], names: Sequence[str]) -> str | None:
+    """The first argument of one of these names, also where a tool takes a list of them and got one."""
+    found = next((value for name in names if isinstance(value := arguments.get(name), str)), None)
+    if found is not None:
+        return found
+    for name, value in arguments.items():
+        if isinstance(value, list) and len(value) == 1:
+            if isinstance(value[0], dict):
+                return _named(value[0], names)
+            if isinstance(value[0], str) and name.removesuffix("s") in names:
+                return value[0]
+    return None
 
 
 def distinct(found: Iterable[Action]) -> dict[tuple[str, str], list[Action]]:

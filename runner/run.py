@@ -125,6 +125,8 @@ class Run:
         self._offset_ns = 0
         self._agent_tar: str | None = None
         self._left: Left | None = None
+        #: Host name -> questions for it; None: nobody listened.
+        self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
@@ -248,6 +250,8 @@ class Run:
         if failed:
             raise LastingError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
         guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
+        if (resolver := self._surface.resolver) is not None:
+            guest.call("resolve", limits.prepare, argv=resolver.command, query=resolver.query)
 
     @property
     def _launch(self) -> Launch:
@@ -341,6 +345,10 @@ class Run:
 
     def _collect_by_guest(self, guest: GuestChannel) -> None:
         limits = self._knobs.deadlines
+        if self._surface.resolver is not None:
+            asked = guest.call("names", limits.collect)
+            self._names = asked["names"]
+            self._attempt.write_json("names.json", self._names)
         collected = guest.call(
             "collect",
             limits.collect,
@@ -485,7 +493,7 @@ class Run:
             clock_offset_ns=self._offset_ns,
             cut=self._pipe.cut() if self._pipe else {},
         )
-        exact, sampled = compute(record, frames, self._entries, cli, self._left)
+        exact, sampled = compute(record, frames, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:
             record = self._redacted(record, self._bench.redactor)

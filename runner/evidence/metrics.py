@@ -28,7 +28,7 @@ NAMES = (
     "tool_calls", "tool_calls_served", "permission_requests", "client_fs_calls", "client_terminal_calls",
     "undeclared_calls", "terminal_content_items", "usage_updates", "commands_announced", "model_requests",
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
-    "schema_violations", "tools_offered", "files_outside", "frames", "late_updates",
+    "schema_violations", "tools_offered", "files_outside", "names_tried", "frames", "late_updates",
 )  # fmt: skip
 #: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met.
 
@@ -61,6 +61,7 @@ _NAMES = {
     "config_options": Map("permission_requests", absent=None),
     "files_changed": Map("files_changed", absent=False),
     "files_outside": Map("files_outside", absent=False),
+    "names_tried": Map("names_tried", absent=False),
 }
 MAPS = _COUNTS | _NAMES
 #: Names (or maps) that inform and are never gated, nor held against each other.
@@ -87,10 +88,11 @@ def compute(
     entries: Sequence[Entry],
     cli: CliResult | None,
     left: Left | None = None,
+    tried: Iterable[str] | None = None,
 ) -> tuple[Exact, Sampled]:
     """(exact, sampled) metrics of one run from its frame log and its model journal.
 
-    `left` None: nobody looked.
+    `left` None: nobody looked. `tried`: the host names that the agent asked for; None: nobody listened.
 
     `cli`: what the CLI's output parser made of the run; None: the run spoke ACP. Of `record` only what the frames
     cannot tell is used: start and end, the agent's exit, the verdict, the findings of schema validation.
@@ -116,6 +118,8 @@ def compute(
     if left is not None:
         files = names.outside(left.files, left.given, record.agent_env.get("HOME", ""))
         exact.update(_counted("files_outside", files))
+    if tried is not None:
+        exact.update(_counted("names_tried", sorted(set(tried))))
     exact["frames"] = len(messages)
     exact.update(_of_acp(record, messages) if cli is None else _of_cli(cli))
     return exact, cost.cost(record, messages, entries, cli)

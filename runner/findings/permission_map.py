@@ -10,7 +10,7 @@ import fnmatch
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,10 +24,10 @@ from runner.findings.model import Part, Reference
 
 SCHEMA_VERSION = 1
 
-#: `asked`: somebody was, and said yes. `refused`: somebody said no, or the agent did itself. `free`: nobody was asked.
-#: `failed`: nobody was asked and nothing came of it. `unanswered`: somebody was asked and nobody said anything.
-Word = Literal["asked", "free", "refused", "failed", "unanswered"]
-WORDS: tuple[Word, ...] = ("asked", "free", "refused", "failed", "unanswered")
+#: `asked`: somebody was, and said yes. `free`: done and nobody was asked. `refused`: somebody said no. `unanswered`:
+#: somebody was asked and nobody said anything. Not done and nobody asked: `blocked` where the agent, or the client's
+#: fs/*, would not; `failed` where it did not work.
+Word = Literal["asked", "free", "refused", "blocked", "failed", "unanswered"]
 
 
 class Tried(Part):
@@ -129,10 +129,15 @@ def build(directory: Path, arm: str = "*") -> PermissionMap:
         labels=list(labels),
         columns=sorted(
             (column(name, own) for name, own in arms.items()),
-            key=lambda one: (one.model, one.surface, one.policy, one.adapter, one.arm),
+            key=lambda one: (one.model, one.surface, one.policy, _natural(one.adapter), one.arm),
         ),
         excluded=loaded.excluded,
     )
+
+
+def _natural(adapter: str) -> list[tuple[int, str]]:
+    """Versions in their own order: 0.64.0 before 0.101.0."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", adapter)]
 
 
 def column(arm: str, runs: list[LoadedRun]) -> Column:
@@ -157,7 +162,8 @@ def column(arm: str, runs: list[LoadedRun]) -> Column:
 def tries(run: LoadedRun) -> Iterator[Tried]:
     """The settled, labelled actions of a run's own conversation, in order."""
     effects = _effects(run)
-    refusals = [re.compile(p) for p in as_list(as_object(run.program.get("results")).get("rejected"))]
+    results = as_object(run.program.get("results"))
+    patterns = {word: [re.compile(one) for one in as_list(results.get(word))] for word in ("rejected", "blocked")}
     for action in actions(run):
         if action.label is None or action.subagent is not None or not action.settled:
             continue
@@ -167,7 +173,7 @@ def tries(run: LoadedRun) -> Iterator[Tried]:
             label=action.label,
             what=action.what,
             tool=action.served.tool,
-            word=_word(action, done, refusals),
+            word=_word(action, done, patterns),
             done=done,
             kind=ask.kind if ask is not None else None,
             offered=[option.kind for option in ask.options] if ask is not None else [],
@@ -177,7 +183,7 @@ def tries(run: LoadedRun) -> Iterator[Tried]:
         )
 
 
-def _word(action: Action, done: bool | None, refusals: Iterable[re.Pattern[str]]) -> Word:
+def _word(action: Action, done: bool | None, patterns: Mapping[str, Iterable[re.Pattern[str]]]) -> Word:
     if action.ask is not None:
         if action.run.answer_of(action.ask) == "never":
             return "unanswered"
@@ -185,8 +191,10 @@ def _word(action: Action, done: bool | None, refusals: Iterable[re.Pattern[str]]
     if done:
         return "free"
     said = action.result[1] if action.result is not None else ""
-    if any(refusal.search(said) for refusal in refusals):
+    if any(pattern.search(said) for pattern in patterns["rejected"]):
         return "refused"
+    if any(pattern.search(said) for pattern in patterns["blocked"]):
+        return "blocked"
     return "failed" if done is False else "free"
 
 

@@ -18,8 +18,9 @@ _WHAT = 48
 _IDENTITY = ("adapter", "surface", "policy", "model")
 Rows = list[list[str]]
 _WORDS = (
-    "asked: somebody was asked and said yes; free: done and nobody was asked; refused: somebody said no, or the agent "
-    "itself; failed: nobody was asked and nothing came of it. Done is what the disk or the model's requests show."
+    "asked: somebody was asked and said yes; free: done and nobody was asked; refused: somebody said no. Not done and "
+    "nobody asked: blocked, where the agent itself or the client's fs/* would not; failed, where it did not work. Done "
+    "is what the disk or the model's requests show."
 )
 
 
@@ -57,7 +58,7 @@ def notes(found: PermissionMap) -> list[str]:
     said = [_WORDS]
     if "asked-" in shown:
         said.append(
-            "asked-: allowed, and not done all the same (no such program, a sandbox, or fs/* of the client, which "
+            "asked-: allowed, and not done all the same (no such program, a sandbox, or the client's fs/*, which "
             "serves the session's own directories alone)."
         )
     if any(text.endswith("!") for text in shown):

@@ -45,6 +45,8 @@ def page(report: Report) -> Page:
     varying.sort(key=lambda name: name != "surface")
     labels = [" ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms]
 
+    listened = any(_names(arm) != NONE for arm in report.arms)
+
     def sheet(title: str, columns: Sequence[tuple[str, Cell]]) -> Sheet:
         rows = [(label, *(cell(arm) for _, cell in columns)) for label, arm in zip(labels, report.arms, strict=True)]
         return Sheet(title, ("/".join(varying), *(name for name, _ in columns)), tuple(rows))
@@ -55,6 +57,7 @@ def page(report: Report) -> Page:
             sheet("Time, median [min-max]", (*_SIZE, *_TIME)),
             sheet("Counts", _COUNTS),
             sheet("The whole run, median [min-max]", _WHOLE),
+            *([sheet("Host names tried", _TRIED)] if listened else []),
         ),
         notes=tuple(notes(report)),
     )
@@ -155,6 +158,21 @@ _WHOLE: tuple[tuple[str, Cell], ...] = (
     ("memory MB", _time("peak_anon_mb")),
     ("overhead ms", _time("overhead_ms")),
 )
+
+
+def _names(arm: Arm) -> str:
+    """`a.example, b.example*`: every name that any run tried, marked where not all did; `-`: nobody listened."""
+    prefix = "names_tried."
+    found = [
+        name.removeprefix(prefix) + ("" if one.value else VARIES)
+        for name, one in arm.exact.items()
+        if name.startswith(prefix) and any(one.values)
+    ]
+    heard = exact_text(arm.exact.get("names_tried"))
+    return ", ".join(found) or ("none" if heard == "0" else heard)
+
+
+_TRIED: tuple[tuple[str, Cell], ...] = (("names", _names),)
 
 
 def _coverage(report: Report) -> list[str]:

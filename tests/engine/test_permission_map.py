@@ -11,7 +11,8 @@ from runner.config.catalog import Catalog, load_sweep
 from runner.findings.permission_map import Column, build
 from runner.plan import plan
 from runner.progress import PlainProgress
-from runner.sweep import Options, run_sweep
+from runner.records.store import SweepDir
+from runner.sweep import Options, SweepResult, run_sweep
 from tests.engine.lab import REPOSITORY
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -23,6 +24,7 @@ repeat: 1
 warmup: 0
 arms:
   - {surfaces: [acp], fixtures: [permissions], policies: [allow_once, reject_once], models: [scripted/permissions]}
+  - {surfaces: [acp-names], fixtures: [permissions], policies: [allow_once], models: [scripted/permissions]}
 """
 #: Done without a question: reads inside, and commands that only look there.
 FREE = {
@@ -32,15 +34,20 @@ FREE = {
 
 
 @pytest.fixture(scope="module")
-def columns(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClient) -> dict[str, Column]:
-    """Policy -> its column."""
+def swept(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClient) -> SweepResult:
     folder = tmp_path_factory.mktemp("map")
     config = folder / "map.yaml"
     config.write_text(SWEEP, encoding="utf-8")
     loaded = load_sweep(config, Catalog(REPOSITORY))
     result = run_sweep(loaded, plan(loaded), Options(out=Path(folder / "out"), jobs=1), PlainProgress())
     assert result.report.as_expected
-    return {column.policy: column for column in build(result.directory).columns}
+    return result
+
+
+@pytest.fixture(scope="module")
+def columns(swept: SweepResult) -> dict[str, Column]:
+    """Policy -> its column, of the plain surface."""
+    return {column.policy: column for column in build(swept.directory).columns if column.surface == "acp"}
 
 
 def test_what_is_free_and_what_is_asked_for(columns: dict[str, Column]) -> None:
@@ -55,3 +62,19 @@ def test_nothing_that_was_refused_was_done(columns: dict[str, Column]) -> None:
     assert {label for label in refused.tried if refused.text(label) == "free"} == FREE
     assert {refused.text(label) for label in refused.tried if label not in FREE} == {"refused"}
     assert not [label for label, tried in refused.tried.items() if label not in FREE and tried[0].done]
+
+
+def test_every_host_name_that_was_tried_is_known_and_changes_nothing_else(swept: SweepResult) -> None:
+    arms = {arm.surface: arm for arm in swept.report.arms if arm.policy == "allow_once"}
+    heard = arms["acp-names"]
+    names = {name: one.value for name, one in heard.exact.items() if name.startswith("names_tried")}
+    assert names == {
+        "names_tried": 3,
+        "names_tried.git.example.invalid": True,
+        "names_tried.node.example.invalid": True,
+        "names_tried.python.example.invalid": True,
+    }
+    assert arms["acp"].value("names_tried") is None
+    assert heard.value("permission_requests") == arms["acp"].value("permission_requests")
+    record = next(record for record in SweepDir.read(swept.directory).records() if record.surface == "acp-names")
+    assert "process-left-behind" not in {finding.id for finding in record.findings}

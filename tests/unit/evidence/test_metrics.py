@@ -63,6 +63,7 @@ def test_an_acp_run() -> None:
         "tools_offered.Bash": True,
         "tools_offered.Read": True,
         "files_outside": None,
+        "names_tried": None,
         "files_changed.src/0.js": True,
         "commands_announced.init": True,
         "commands_announced.review": True,
@@ -211,6 +212,7 @@ def test_a_cli_run_has_no_boundary() -> None:
         "tools_offered.Bash": True,
         "tools_offered.Read": True,
         "files_outside": None,
+        "names_tried": None,
         "files_changed.src/0.js": True,
         "frames": 1,
         "late_updates": None,
@@ -315,3 +317,18 @@ def test_files_outside_are_those_that_were_not_given() -> None:
     assert outside() == {"files_outside": 1, "files_outside.~/.agent/log": True}
     assert outside(link="cc") == {"files_outside": 2, "files_outside.~/.agent/log": True, "files_outside.~/link": True}
     assert outside(**{".agent/log": "bb"}) == {"files_outside": 0}
+
+
+def test_names_tried_are_null_where_nobody_listened() -> None:
+    def tried(names: list[str] | None) -> dict[str, Any]:
+        found, _ = metrics.compute(record(), [], [], None, tried=names)
+        return {name: value for name, value in found.items() if name.startswith("names_tried")}
+
+    assert tried(None) == {"names_tried": None}
+    assert tried([]) == {"names_tried": 0}
+    assert tried(["b.example", "a.example", "b.example"]) == {
+        "names_tried": 2,
+        "names_tried.a.example": True,
+        "names_tried.b.example": True,
+    }
+    assert metrics.owner("names_tried.a.example") == "names_tried"

@@ -436,7 +436,7 @@ class Play:
             "dialect": "anthropic",
             "steps": [step(i, a) for i, a in enumerate(main)],
             "subagents": agents,
-            "results": {"rejected": [r"by the user\b"], "failed": []},
+            "results": {"rejected": [r"by the user\b"], "failed": [], "blocked": [r"\boutside\b"]},
         }
 
     def _planted(self) -> dict[str, str]:

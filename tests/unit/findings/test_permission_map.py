@@ -80,6 +80,9 @@ def test_each_word_from_a_run_that_earns_it(tmp_path: Path) -> None:
         # An agent that says no by itself.
         ("failed", {"output": "Rejected by the user"}, "refused"),
         ("unnamed", {"output": "Rejected by the user"}, "refused"),
+        ("failed", {"output": "../x resolves outside the workspace"}, "blocked"),
+        ("asked-", {"output": "../x resolves outside the workspace"}, "asked-"),
+        ("asked-", {"ask": None, "output": "../x resolves outside the workspace"}, "blocked"),
     ],
 )
 def test_a_doctored_run_gets_another_word(which: str, change: dict[str, object], word: str, tmp_path: Path) -> None:
@@ -143,6 +146,18 @@ def test_one_arm_in_full(tmp_path: Path) -> None:
     (row,) = [line.split() for line in text.splitlines() if line.startswith("read:outside")]
     assert row[:5] == ["read:outside", SECRET, "asked", "yes", "read"]
     assert max(map(len, text.splitlines())) <= 130
+
+
+def test_versions_stand_in_their_own_order(tmp_path: Path) -> None:
+    folder = Lab({one.name: one for one in (arm("a"), arm("b"), arm("c"))}, None).write(tmp_path / "dir")
+    for policy, version in (("a", "2.10.0"), ("b", "2.9.1"), ("c", "10.0.0")):
+        path = next((folder / "runs").glob(f"*--{policy}--*/1/record.json"))
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "adapter": f"an-adapter@{version}", "policy": "allow_once"}))
+    found = build(folder)
+    versions = [column.adapter.partition("@")[2] for column in found.columns]
+    assert versions == ["2.9.1", "2.10.0", "10.0.0"]
+    assert [len(group) for group in found.groups()] == [3]
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json"])

@@ -50,6 +50,7 @@ _COUNTS = {
     "permission_requests_by_kind": Map("permission_requests"),
     "permission_options": Map("permission_requests"),
     "update_chunks": Map("permission_requests"),
+    "findings": Map("frames"),
 }
 #: Names: true where the run has it.
 _NAMES = {
@@ -65,7 +66,7 @@ _NAMES = {
 }
 MAPS = _COUNTS | _NAMES
 #: Names (or maps) that inform and are never gated, nor held against each other.
-INFORMATION = frozenset({"frames", "late_updates", "update_chunks"})
+INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings"})
 
 Exact = dict[str, Any]
 Sampled = dict[str, float | None]
@@ -121,6 +122,8 @@ def compute(
     if tried is not None:
         exact.update(_counted("names_tried", sorted(set(tried))))
     exact["frames"] = len(messages)
+    # Some depend on how soon an agent's processes end: they inform.
+    exact.update(_flat("findings", Counter(finding.id for finding in record.findings)))
     exact.update(_of_acp(record, messages) if cli is None else _of_cli(cli))
     return exact, cost.cost(record, messages, entries, cli)
 

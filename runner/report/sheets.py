@@ -58,6 +58,7 @@ def page(report: Report) -> Page:
             sheet("Counts", _COUNTS),
             sheet("The whole run, median [min-max]", _WHOLE),
             *([sheet("Host names tried", _TRIED)] if listened else []),
+            *_findings("/".join(varying), labels, report.arms),
         ),
         notes=tuple(notes(report)),
     )
@@ -158,6 +159,18 @@ _WHOLE: tuple[tuple[str, Cell], ...] = (
     ("memory MB", _time("peak_anon_mb")),
     ("overhead ms", _time("overhead_ms")),
 )
+
+
+def _findings(head: str, labels: Sequence[str], arms: Sequence[Arm]) -> list[Sheet]:
+    """What the frames, the schema and the exit showed of each agent, a row each; none where nothing was found."""
+    rows = []
+    for label, arm in zip(labels, arms, strict=True):
+        for name, found in sorted(arm.exact.items()):
+            prefix, _, identity = name.partition(".")
+            having = [value for value in found.values if value]
+            if prefix == "findings" and having:
+                rows.append((label, identity, f"{len(having)}/{len(found.values)}", exact_text(Exact.of(having))))
+    return [Sheet("Findings", (head, "finding", "runs", "in a run"), tuple(rows))] if rows else []
 
 
 def _names(arm: Arm) -> str:

@@ -174,7 +174,14 @@ def test_schema_violations_of_both_severities() -> None:
         Finding(id="schema-invalid-tolerated", message="b"),
         Finding(id="late-update", message="c"),
     ]
-    assert exact(run(), findings=findings)["schema_violations"] == 2
+    found = exact(run(), findings=findings)
+    assert found["schema_violations"] == 2
+    assert {name: value for name, value in found.items() if name.startswith("findings.")} == {
+        "findings.late-update": 1,
+        "findings.schema-invalid": 1,
+        "findings.schema-invalid-tolerated": 1,
+    }
+    assert metrics.is_information("findings.late-update")
 
 
 def cli(**fields: Any) -> CliResult:

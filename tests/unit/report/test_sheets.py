@@ -192,3 +192,15 @@ def test_host_names_have_a_table_where_somebody_listened() -> None:
         ("acp", "a.example, b.example*"),
         ("acp-nocaps", "-"),
     ]
+
+
+def test_findings_have_a_table_where_there_are_some() -> None:
+    found = two()
+    assert "Findings" not in [sheet.title for sheet in page(found).sheets]
+    found.arms[0].exact |= {
+        "findings.late-update": Exact.of([0, 2]),
+        "findings.tool-call-without-kind": Exact.of([3, 3]),
+        "findings.not-json": Exact.of([0, 0]),
+    }
+    (sheet,) = [sheet for sheet in page(found).sheets if sheet.title == "Findings"]
+    assert sheet.rows == (("acp", "late-update", "1/2", "2"), ("acp", "tool-call-without-kind", "2/2", "3"))

@@ -209,7 +209,7 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
     """One verdict an exact metric that either arm has."""
     names = list(dict.fromkeys([*pair.base.exact, *pair.new.exact]))
     for name in sorted(names, key=_exact_rank):
-        if metrics.is_information(name):
+        if metrics.is_information(name) or not all(metrics.measured(name, arm.exact) for arm in (pair.base, pair.new)):
             continue
         sides = [_values(arm, name) for arm in (pair.base, pair.new)]
         if all(value is None for side in sides for value in side):
@@ -226,6 +226,13 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
             new=_shown(sides[1]),
             n=(len(sides[0]), len(sides[1])),
         )
+
+
+def _unmeasured(pair: Pair) -> list[str]:
+    """Metrics, and maps of them, that one arm's report is too old to have."""
+    names = [name for arm in (pair.base, pair.new) for name in arm.exact if not metrics.is_information(name)]
+    sides = (pair.base.exact, pair.new.exact)
+    return sorted({name.partition(".")[0] for name in names if not all(metrics.measured(name, side) for side in sides)})
 
 
 def _exact_rank(name: str) -> tuple[int, str]:
@@ -379,6 +386,9 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
             said.setdefault(("unlike", f"times are not compared: {'; '.join(likeness.untimed)}"), []).append(pair)
         for note in likeness.noted:
             said.setdefault(("noted", note), []).append(pair)
+        if unmeasured := _unmeasured(pair):
+            listed = ", ".join(unmeasured)
+            said.setdefault(("not-measured", f"not compared, one side is older than them: {listed}"), []).append(pair)
     for (name, message), concerned in said.items():
         whose = "" if len(concerned) == len(pairs) else ", ".join(pair.new.name for pair in concerned) + ": "
         yield Warning(id=name, message=whose + message)

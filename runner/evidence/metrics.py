@@ -6,7 +6,7 @@ Not applicable is None, never 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,6 +40,8 @@ class Map(NamedTuple):
     owner: str
     #: What a key that a run does not have is worth, where the map exists.
     absent: Any = 0
+    #: A metric that every report has in which the map may stand; None: all have.
+    since: str | None = None
 
 
 #: Counts, by what they count.
@@ -48,23 +50,29 @@ _COUNTS = {
     "tool_calls_by_kind": Map("tool_calls"),
     "updates": Map("permission_requests"),
     "permission_requests_by_kind": Map("permission_requests"),
-    "permission_options": Map("permission_requests"),
+    "permission_options": Map("permission_requests", since="tools_offered"),
     "update_chunks": Map("permission_requests"),
-    "findings": Map("frames"),
+    "findings": Map("frames", since="tools_offered"),
 }
 #: Names: true where the run has it.
 _NAMES = {
-    "commands_announced": Map("commands_announced", absent=False),
-    "tools_offered": Map("tools_offered", absent=False),
-    "modes": Map("permission_requests", absent=False),
-    "auth_methods": Map("permission_requests", absent=False),
-    "capabilities": Map("permission_requests", absent=False),
-    "config_options": Map("permission_requests", absent=None),
-    "files_changed": Map("files_changed", absent=False),
-    "files_outside": Map("files_outside", absent=False),
-    "names_tried": Map("names_tried", absent=False),
+    name: Map(owner, absent=False, since="tools_offered")
+    for name, owner in {
+        "commands_announced": "commands_announced",
+        "tools_offered": "tools_offered",
+        "modes": "permission_requests",
+        "auth_methods": "permission_requests",
+        "capabilities": "permission_requests",
+        "files_changed": "files_changed",
+        "files_outside": "files_outside",
+        "names_tried": "names_tried",
+    }.items()
 }
-MAPS = _COUNTS | _NAMES
+#: Values.
+_VALUES = {"config_options": Map("permission_requests", absent=None, since="tools_offered")}
+MAPS = _COUNTS | _NAMES | _VALUES
+#: Metrics that older reports lack.
+_LATER = frozenset({"tools_offered", "files_outside", "names_tried"})
 #: Names (or maps) that inform and are never gated, nor held against each other.
 INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings"})
 
@@ -137,6 +145,15 @@ def owner(name: str) -> str | None:
     """Of a flattened map's name, the metric that is null where the map does not exist; None for any other name."""
     prefix, dot, _ = name.partition(".")
     return MAPS[prefix].owner if dot and prefix in MAPS else None
+
+
+def measured(name: str, known: Container[str]) -> bool:
+    """Whether a report with the metrics `known` would have this one: false where it is older than the metric."""
+    prefix, dot, _ = name.partition(".")
+    if dot and prefix in MAPS:
+        since = MAPS[prefix].since
+        return since is None or since in known
+    return name not in _LATER or name in known
 
 
 def absent(name: str, owned: Any) -> Any:

@@ -339,3 +339,20 @@ def test_names_tried_are_null_where_nobody_listened() -> None:
         "names_tried.b.example": True,
     }
     assert metrics.owner("names_tried.a.example") == "names_tried"
+
+
+@pytest.mark.parametrize(
+    ("name", "older", "newer"),
+    [
+        ("tools_offered", False, True),
+        ("tools_offered.Read", False, True),
+        ("modes.plan", False, True),
+        ("commands_announced.init", False, True),
+        ("commands_announced", True, True),
+        ("updates.plan", True, True),
+        ("side_requests", True, True),
+    ],
+)
+def test_what_a_report_is_too_old_to_have(name: str, older: bool, newer: bool) -> None:
+    assert metrics.measured(name, {"tool_calls": 1}) is older
+    assert metrics.measured(name, {"tool_calls": 1, "tools_offered": None}) is newer

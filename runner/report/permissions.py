@@ -64,7 +64,7 @@ def notes(found: PermissionMap) -> list[str]:
     if any(text.endswith("!") for text in shown):
         said.append("!: not allowed, and done all the same.")
     if any(not column.text(label) for column in found.columns for label in found.labels):
-        said.append(f"{NONE}: the turn had ended.")
+        said.append("Where no word stands, the turn had ended.")
     if len(found.columns) == 1:
         offers = _offers(found.columns[0])
         if len(offers) == 1:

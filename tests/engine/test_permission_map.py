@@ -15,7 +15,7 @@ from runner.records.store import SweepDir
 from runner.sweep import Options, SweepResult, run_sweep
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 SWEEP = """\
 id: map

@@ -16,7 +16,7 @@ from runner.report.verdicts import render
 from runner.sweep import Options, run_sweep
 from tests.engine.lab import REPOSITORY
 
-pytestmark = [pytest.mark.engine, pytest.mark.agents, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.agents, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -346,9 +346,7 @@ class Run:
     def _collect_by_guest(self, guest: GuestChannel) -> None:
         limits = self._knobs.deadlines
         if self._surface.resolver is not None:
-            asked = guest.call("names", limits.collect)
-            self._names = asked["names"]
-            self._attempt.write_json("names.json", self._names)
+            self._take_names(guest.call("names", limits.collect))
         collected = guest.call(
             "collect",
             limits.collect,
@@ -362,6 +360,16 @@ class Run:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
         self._left = Left(collected["outside"], self._given())
+
+    def _take_names(self, told: Reply) -> None:
+        """The host names that were asked for; of a resolver that ended before the agent nothing is counted."""
+        exit_ns = ((self._played.exit if self._played else None) or {}).get("exit_ns")
+        self._attempt.write_json("names.json", told["names"])
+        if told["ended_ns"] is not None and exit_ns is not None and told["ended_ns"] < exit_ns:
+            message = "the resolver on loopback ended during the run"
+            self._findings.append(Finding(id="resolver-died", message=message))
+        else:
+            self._names = told["names"]
 
     def _given(self) -> dict[str, str | None]:
         """What lay outside the workspace before the start, path -> sha256."""

@@ -78,3 +78,38 @@ def test_every_host_name_that_was_tried_is_known_and_changes_nothing_else(swept:
     assert heard.value("permission_requests") == arms["acp"].value("permission_requests")
     record = next(record for record in SweepDir.read(swept.directory).records() if record.surface == "acp-names")
     assert "process-left-behind" not in {finding.id for finding in record.findings}
+
+
+SHORT_LIVED = """\
+id: acp-short-lived
+transport: acp
+resolver:
+  command:
+    - /usr/bin/python3
+    - -c
+    - "import socket, time; s = socket.socket(2, 2); s.bind(('127.0.0.1', 53)); time.sleep(1)"
+  query: "(never)"
+"""
+
+
+def test_a_resolver_that_ends_early_is_found_and_nothing_is_counted(
+    tmp_path: Path, engine: docker.DockerClient
+) -> None:
+    for folder in ("adapters", "models", "gates"):
+        (tmp_path / "configs").mkdir(exist_ok=True)
+        (tmp_path / "configs" / folder).symlink_to(REPOSITORY / "configs" / folder)
+    for folder in ("fixtures", "images"):
+        (tmp_path / folder).symlink_to(REPOSITORY / folder)
+    (tmp_path / "configs/surfaces").mkdir()
+    (tmp_path / "configs/surfaces/acp-short-lived.yaml").write_text(SHORT_LIVED)
+    config = tmp_path / "short.yaml"
+    config.write_text(
+        "id: short\nadapters: [claude-agent-acp@0.64.0]\nrepeat: 1\nwarmup: 0\n"
+        "arms: [{surfaces: [acp-short-lived], fixtures: [semver], models: [scripted/fix-semver]}]\n"
+    )
+    loaded = load_sweep(config, Catalog(tmp_path))
+    result = run_sweep(loaded, plan(loaded), Options(out=tmp_path / "out", jobs=1), PlainProgress())
+    (record,) = SweepDir.read(result.directory).records()
+    assert record.outcome == "passed"
+    assert "resolver-died" in {finding.id for finding in record.findings}
+    assert record.exact["names_tried"] is None

@@ -232,7 +232,8 @@ def _unmeasured(pair: Pair) -> list[str]:
     """Metrics, and maps of them, that one arm's report is too old to have."""
     names = [name for arm in (pair.base, pair.new) for name in arm.exact if not metrics.is_information(name)]
     sides = (pair.base.exact, pair.new.exact)
-    return sorted({name.partition(".")[0] for name in names if not all(metrics.measured(name, side) for side in sides)})
+    missing = (name for name in names if not all(metrics.measured(name, side) for side in sides))
+    return sorted({f"{name.partition('.')[0]}.*" if "." in name else name for name in missing})
 
 
 def _exact_rank(name: str) -> tuple[int, str]:

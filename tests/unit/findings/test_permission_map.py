@@ -148,6 +148,26 @@ def test_one_arm_in_full(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 130
 
 
+def test_a_call_is_told_by_its_moment_where_the_agent_has_ids_of_its_own(tmp_path: Path) -> None:
+    """An agent that does not announce what it will not do: a later command about the same file is another action."""
+    silent = Do("read", SECRET, "read:early", output="resolves outside", shown=False, effect={"shows": "canary-s"})
+    between = [Do("run", f"echo {number}", f"run:{number}") for number in range(3)]
+    late = Do(
+        "run", f"cat {SECRET}", "run:late", "allow_once", output=CANARIES["sibling"], effect={"shows": "canary-s"}
+    )
+    one = Arm(NAME.format("plain"), [silent, *between, late], fixture="boundary", model="scripted/map")
+    folder = Lab({"one": one}, None).write(tmp_path / "dir")
+    journal = next((folder / "runs").glob("*/1/model.jsonl"))
+    journal.write_text(journal.read_text().replace("call_p1s", "served_p1s"))
+    (column,) = build(folder).columns
+    assert {label: column.text(label) for label in ("read:early", "run:0", "run:late")} == {
+        "read:early": "blocked",
+        "run:0": "free",
+        "run:late": "asked",
+    }
+    assert column.tried["run:late"][0].kind == "execute"
+
+
 def test_versions_stand_in_their_own_order(tmp_path: Path) -> None:
     folder = Lab({one.name: one for one in (arm("a"), arm("b"), arm("c"))}, None).write(tmp_path / "dir")
     for policy, version in (("a", "2.10.0"), ("b", "2.9.1"), ("c", "10.0.0")):

@@ -32,7 +32,7 @@ chaos: setup ## Kill controller, gateway, agents and engine at random moments, r
 	@.venv/bin/python -m tests.hostile.chaos --kills 24
 
 agents: setup ## Build every adapter, hold it against its measured facts, and run all of them over all their surfaces
-	.venv/bin/python -m pytest tests/engine/test_agents.py -m agents
+	.venv/bin/python -m pytest tests/engine/test_agents.py tests/engine/test_versions.py -m agents
 	@.venv/bin/acpbench sweep configs/sweeps/all-agents.yaml
 
 soak: setup ## 200 runs in one process: what it holds at the start and at the end

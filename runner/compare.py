@@ -209,7 +209,7 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
     """One verdict an exact metric that either arm has."""
     names = list(dict.fromkeys([*pair.base.exact, *pair.new.exact]))
     for name in sorted(names, key=_exact_rank):
-        if metrics.is_information(name):
+        if metrics.is_information(name) or not all(metrics.measured(name, arm.exact) for arm in (pair.base, pair.new)):
             continue
         sides = [_values(arm, name) for arm in (pair.base, pair.new)]
         if all(value is None for side in sides for value in side):
@@ -228,18 +228,22 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
         )
 
 
+def _unmeasured(pair: Pair) -> list[str]:
+    """Metrics, and maps of them, that one arm's report is too old to have."""
+    names = [name for arm in (pair.base, pair.new) for name in arm.exact if not metrics.is_information(name)]
+    sides = (pair.base.exact, pair.new.exact)
+    missing = (name for name in names if not all(metrics.measured(name, side) for side in sides))
+    return sorted({f"{name.partition('.')[0]}.*" if "." in name else name for name in missing})
+
+
 def _exact_rank(name: str) -> tuple[int, str]:
     return (metrics.NAMES.index(name) if name in metrics.NAMES else len(metrics.NAMES), name)
 
 
 def _values(arm: Arm, name: str) -> list[Any]:
-    """One value a run; a key that a flattened map lacks is 0 where the map exists."""
-    if name in arm.exact:
-        return arm.exact[name].values
-    owner = metrics.owner(name)
-    if owner is None or owner not in arm.exact:
-        return [None] * arm.n
-    return [None if value is None else 0 for value in arm.exact[owner].values]
+    """One value a run."""
+    found = arm.exact_of(name)
+    return [None] * arm.n if found is None else found.values
 
 
 def _exact_word(base: Sequence[Any], new: Sequence[Any]) -> Word:
@@ -383,6 +387,9 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
             said.setdefault(("unlike", f"times are not compared: {'; '.join(likeness.untimed)}"), []).append(pair)
         for note in likeness.noted:
             said.setdefault(("noted", note), []).append(pair)
+        if unmeasured := _unmeasured(pair):
+            listed = ", ".join(unmeasured)
+            said.setdefault(("not-measured", f"not compared, one side is older than them: {listed}"), []).append(pair)
     for (name, message), concerned in said.items():
         whose = "" if len(concerned) == len(pairs) else ", ".join(pair.new.name for pair in concerned) + ": "
         yield Warning(id=name, message=whose + message)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import secrets
@@ -32,7 +33,7 @@ from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
-from runner.evidence.metrics import compute
+from runner.evidence.metrics import Left, compute
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
@@ -123,6 +124,9 @@ class Run:
         self._spawn_ns: int | None = None
         self._offset_ns = 0
         self._agent_tar: str | None = None
+        self._left: Left | None = None
+        #: Host name -> questions for it; None: nobody listened.
+        self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
@@ -242,7 +246,7 @@ class Run:
             guest,
             self._fixture,
             self._tar,
-            home={path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()},
+            home=self._home(),
             state_dirs=self._adapter.state_dirs,
             reset=self._cell.reset if again else None,
             limit_s=limits.prepare,
@@ -251,6 +255,8 @@ class Run:
         if failed:
             raise LastingError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
         guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
+        if (resolver := self._surface.resolver) is not None:
+            guest.call("resolve", limits.prepare, argv=resolver.command, query=resolver.query)
 
     @property
     def _launch(self) -> Launch:
@@ -268,6 +274,10 @@ class Run:
         }.items():
             text = text.replace(name, value)
         return text
+
+    def _home(self) -> dict[str, str]:
+        """Files for HOME, path below it -> content."""
+        return {path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()}
 
     def _argv(self) -> list[str]:
         return [self._fill(word) for word in self._launch.command]
@@ -340,6 +350,8 @@ class Run:
 
     def _collect_by_guest(self, guest: GuestChannel) -> None:
         limits = self._knobs.deadlines
+        if self._surface.resolver is not None:
+            self._take_names(guest.call("names", limits.collect))
         collected = guest.call(
             "collect",
             limits.collect,
@@ -352,6 +364,22 @@ class Run:
         if collected["cut"]:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
+        self._left = Left(collected["outside"], self._given())
+
+    def _take_names(self, told: Reply) -> None:
+        """The host names that were asked for; of a resolver that ended before the agent nothing is counted."""
+        exit_ns = ((self._played.exit if self._played else None) or {}).get("exit_ns")
+        self._attempt.write_json("names.json", told["names"])
+        if told["ended_ns"] is not None and exit_ns is not None and told["ended_ns"] < exit_ns:
+            message = "the resolver on loopback ended during the run"
+            self._findings.append(Finding(id="resolver-died", message=message))
+        else:
+            self._names = told["names"]
+
+    def _given(self) -> dict[str, str | None]:
+        """What lay outside the workspace before the start, path -> sha256."""
+        ours = {f"{HOME}/{path}": hashlib.sha256(text.encode()).hexdigest() for path, text in self._home().items()}
+        return {**ours, **{one.path: one.sha256 for one in (self._start.planted if self._start else [])}}
 
     def _collect_by_engine(self) -> None:
         """The guest is gone or silent: say whose doing it was, and fetch what is left through the engine."""
@@ -478,7 +506,7 @@ class Run:
             clock_offset_ns=self._offset_ns,
             cut=self._pipe.cut() if self._pipe else {},
         )
-        exact, sampled = compute(record, frames, self._entries, cli)
+        exact, sampled = compute(record, frames, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:
             record = self._redacted(record, self._bench.redactor)

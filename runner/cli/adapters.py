@@ -13,6 +13,7 @@ from runner.config.catalog import Catalog
 from runner.errors import EngineUnavailable
 
 if TYPE_CHECKING:
+    from runner.config.adapter import Adapter
     from runner.packages.check import Checked
     from runner.sandbox.images import ImageInfo
 
@@ -48,7 +49,19 @@ def list_(context: typer.Context) -> int:
         under = max((info.size_mb or 0) - (info.own_mb or 0) for info in built)
         own = sum(info.own_mb or 0 for info in built)
         out(f"{len(built)} images: {under} MB that they share and {own} MB of their own")
+    for name, sizes in _versions(adapters, images).items():
+        out(f"one more version of {name}: {min(sizes)} to {max(sizes)} MB, as the {len(sizes)} that are built")
     return 0
+
+
+def _versions(adapters: list[Adapter], images: dict[str, ImageInfo]) -> dict[str, list[int]]:
+    """Agent -> what each version of it that is built has of its own, in MB; those with several versions alone."""
+    found: dict[str, list[int]] = {}
+    for adapter in adapters:
+        info = images.get(adapter.image)
+        if info is not None and info.own_mb is not None:
+            found.setdefault(adapter.id.partition("@")[0], []).append(info.own_mb)
+    return {name: sizes for name, sizes in found.items() if len(sizes) > 1}
 
 
 def _images(found: Catalog) -> dict[str, ImageInfo]:

@@ -18,6 +18,7 @@ from runner.cli import (
     images,
     machine,
     nightly,
+    permissions,
     report,
     schema,
     script,
@@ -58,6 +59,7 @@ def _root(
 app.command()(sweep.sweep)
 app.command()(report.report)
 app.command()(findings.findings)
+app.command()(permissions.permissions)
 app.command()(compare.compare)
 app.command()(compare.baseline)
 app.command()(history.history)

@@ -112,6 +112,13 @@ class ResultPatterns(Config):
         r"(?i:\buser (did not|didn't|does not|doesn't) (allow|approve|want)\b)",
     ]
     failed: list[Regex] = [r"(?i:\bexit(ed)?( with)?( status| code)?:? [1-9])"]
+    #: The agent, or the client it left a file to, would not do it: no user was asked, or none was heeded.
+    blocked: list[Regex] = [
+        r"(?i:\b(leads|lies|is|resolves) outside\b)",
+        r"(?i:\boutside (of )?(the|your) (session|workspace|project|working|allowed))",
+        r"(?i:\b(not in|must stay within) (the )?(workspace|cwd|project)\b)",
+        r"(?i:\b(was|has been|is) blocked\b)",
+    ]
 
 
 class Limits(Config):

@@ -199,6 +199,21 @@ class Latency(Config):
     tokens_per_s: float | None = Field(default=None, gt=0)
 
 
+class Effect(Config):
+    """What shows that an action was done, whoever was asked and whatever the agent says of it: exactly one of these."""
+
+    #: Stands in what came back to the model, and not in the call itself.
+    shows: Regex | None = None
+    #: A file that is not as it was: relative to the workspace (`.git/` included), or absolute.
+    changes: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> Effect:
+        if (self.shows is None) == (self.changes is None):
+            raise ValueError("needs exactly one of: shows, changes")
+        return self
+
+
 class Step(Meanings):
     """One answer of the model: text, thinking, tool calls (several are parallel calls).
 
@@ -209,6 +224,8 @@ class Step(Meanings):
     name: Id | None = None
     #: Of its one call; unique in the script, those of sub-agents with the others.
     label: Label | None = None
+    #: Of a labelled call: how evidence knows that it was done.
+    effect: Effect | None = None
     #: Without it the step is always served; with it, only then, else the next one is looked at.
     when: When | None = None
     think: str | None = None
@@ -243,6 +260,8 @@ class Step(Meanings):
         calls = sum(1 for _ in self.meant())
         if self.label is not None and calls != 1:
             raise ValueError(f"the label {self.label!r} names one action, the step has {calls} calls")
+        if self.effect is not None and self.label is None:
+            raise ValueError("an effect is that of a labelled call: give the step a label")
         return self
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from runner.config.base import Config, Id
+from runner.config.base import Config, Id, Regex
 
 
 class FileSystem(Config):
@@ -83,6 +83,18 @@ class OpenBuffer(Config):
         return self
 
 
+class Resolver(Config):
+    """A name server on loopback that answers nothing: what it logs are the host names that the agent tried.
+
+    It changes what the agent waits for, so that its runs are an arm of their own.
+    """
+
+    #: Started before the agent, in its container; must listen on UDP port 53 and stay in the foreground.
+    command: list[str] = Field(min_length=1)
+    #: What a line of its log looks like that tells of a question; the first group is the name.
+    query: Regex
+
+
 class Surface(Config):
     """One YAML file under configs/surfaces."""
 
@@ -97,6 +109,8 @@ class Surface(Config):
     additional_directories: list[str] = []
     #: Image under images/ whose /opt/toolbox is mounted there, read-only: programs that no agent's image has.
     toolbox: Id | None = None
+    #: Default: none; names resolve to nothing, and nobody keeps them.
+    resolver: Resolver | None = None
     #: Seconds between the session's set-up and the first prompt, as a person takes them: servers may still be starting.
     settle_s: float = Field(default=0.0, ge=0)
     #: Before the first prompt.

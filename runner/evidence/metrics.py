@@ -6,11 +6,12 @@ Not applicable is None, never 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from runner.acp.findings import SCHEMA_INVALID, SCHEMA_INVALID_TOLERATED
-from runner.evidence import cost, permissions, tokens
+from runner.evidence import cost, names, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import Message, as_text, decode, exchanges
@@ -27,28 +28,80 @@ NAMES = (
     "tool_calls", "tool_calls_served", "permission_requests", "client_fs_calls", "client_terminal_calls",
     "undeclared_calls", "terminal_content_items", "usage_updates", "commands_announced", "model_requests",
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
-    "schema_violations", "frames", "late_updates",
+    "schema_violations", "tools_offered", "files_outside", "names_tried", "frames", "late_updates",
 )  # fmt: skip
 #: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met.
-#: Maps, flattened: `<map>.<key>`; a key that a run does not have counts 0 where the map's owner (second) is not null.
-MAPS = {
-    "side_requests_by_rule": "side_requests",
-    "tool_calls_by_kind": "tool_calls",
-    "updates": "permission_requests",
-    "permission_requests_by_kind": "permission_requests",
-    "update_chunks": "permission_requests",
+
+
+class Map(NamedTuple):
+    """A map that stands flattened among the metrics: `<map>.<key>`."""
+
+    #: The metric that is null where the map does not exist.
+    owner: str
+    #: What a key that a run does not have is worth, where the map exists.
+    absent: Any = 0
+    #: A metric that every report has in which the map may stand; None: all have.
+    since: str | None = None
+
+
+#: Counts, by what they count.
+_COUNTS = {
+    "side_requests_by_rule": Map("side_requests"),
+    "tool_calls_by_kind": Map("tool_calls"),
+    "updates": Map("permission_requests"),
+    "permission_requests_by_kind": Map("permission_requests"),
+    "permission_options": Map("permission_requests", since="tools_offered"),
+    "update_chunks": Map("permission_requests"),
+    "findings": Map("frames", since="tools_offered"),
 }
+#: Names: true where the run has it.
+_NAMES = {
+    name: Map(owner, absent=False, since="tools_offered")
+    for name, owner in {
+        "commands_announced": "commands_announced",
+        "tools_offered": "tools_offered",
+        "modes": "permission_requests",
+        "auth_methods": "permission_requests",
+        "capabilities": "permission_requests",
+        "files_changed": "files_changed",
+        "files_outside": "files_outside",
+        "names_tried": "names_tried",
+    }.items()
+}
+#: Values.
+_VALUES = {"config_options": Map("permission_requests", absent=None, since="tools_offered")}
+MAPS = _COUNTS | _NAMES | _VALUES
+#: Metrics that older reports lack.
+_LATER = frozenset({"tools_offered", "files_outside", "names_tried"})
 #: Names (or maps) that inform and are never gated, nor held against each other.
-INFORMATION = frozenset({"frames", "late_updates", "update_chunks"})
+INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings"})
 
 Exact = dict[str, Any]
 Sampled = dict[str, float | None]
 
 
+@dataclass(frozen=True)
+class Left:
+    """What lay outside the workspace at the end.
+
+    `files`: `outside` of fsdiff.json; `given`: path -> sha256 (None: a link) of what was put there before the start.
+    """
+
+    files: Sequence[Mapping[str, Any]]
+    given: Mapping[str, str | None] = field(default_factory=dict)
+
+
 def compute(
-    record: Record, frames: Iterable[Frame], entries: Sequence[Entry], cli: CliResult | None
+    record: Record,
+    frames: Iterable[Frame],
+    entries: Sequence[Entry],
+    cli: CliResult | None,
+    left: Left | None = None,
+    tried: Iterable[str] | None = None,
 ) -> tuple[Exact, Sampled]:
     """(exact, sampled) metrics of one run from its frame log and its model journal.
+
+    `left` None: nobody looked. `tried`: the host names that the agent asked for; None: nobody listened.
 
     `cli`: what the CLI's output parser made of the run; None: the run spoke ACP. Of `record` only what the frames
     cannot tell is used: start and end, the agent's exit, the verdict, the findings of schema validation.
@@ -66,8 +119,19 @@ def compute(
     exact["tokens_served"] = tokens.served(entries)
     reported = tokens.reported(messages, cli)
     exact["tokens_reported"] = reported.total if reported is not None else None
-    exact["files_changed"] = len(record.verdict.changes) if record.verdict is not None else None
+    if record.verdict is not None:
+        exact["files_changed"] = len(record.verdict.changes)
+        exact.update(_named("files_changed", names.inside(change.path for change in record.verdict.changes)))
+    if entries:
+        exact.update(_counted("tools_offered", names.offered_tools(entries)))
+    if left is not None:
+        files = names.outside(left.files, left.given, record.agent_env.get("HOME", ""))
+        exact.update(_counted("files_outside", files))
+    if tried is not None:
+        exact.update(_counted("names_tried", sorted(set(tried))))
     exact["frames"] = len(messages)
+    # Some depend on how soon an agent's processes end: they inform.
+    exact.update(_flat("findings", Counter(finding.id for finding in record.findings)))
     exact.update(_of_acp(record, messages) if cli is None else _of_cli(cli))
     return exact, cost.cost(record, messages, entries, cli)
 
@@ -80,7 +144,21 @@ def is_information(name: str) -> bool:
 def owner(name: str) -> str | None:
     """Of a flattened map's name, the metric that is null where the map does not exist; None for any other name."""
     prefix, dot, _ = name.partition(".")
-    return MAPS.get(prefix) if dot else None
+    return MAPS[prefix].owner if dot and prefix in MAPS else None
+
+
+def measured(name: str, known: Container[str]) -> bool:
+    """Whether a report with the metrics `known` would have this one: false where it is older than the metric."""
+    prefix, dot, _ = name.partition(".")
+    if dot and prefix in MAPS:
+        since = MAPS[prefix].since
+        return since is None or since in known
+    return name not in _LATER or name in known
+
+
+def absent(name: str, owned: Any) -> Any:
+    """The value of a flattened map's name in a run that does not have it; `owned`: the value of its `owner` there."""
+    return None if owned is None or owner(name) is None else MAPS[name.partition(".")[0]].absent
 
 
 def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
@@ -106,6 +184,12 @@ def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
         "late_updates": counts.late_updates,
         **_flat("tool_calls_by_kind", Counter(map(kind_of, calls.values()))),
         **_flat("permission_requests_by_kind", permissions.by_kind(asked)),
+        **_flat("permission_options", names.options(asked)),
+        **_named("commands_announced", hello.commands.names if hello.commands is not None else ()),
+        **_named("modes", hello.modes),
+        **_named("auth_methods", hello.auth_methods),
+        **_flat("capabilities", names.capabilities(hello)),
+        **_flat("config_options", names.config_options(hello)),
         **_flat("updates", counts.updates),
         **_flat("update_chunks", counts.chunks),
     }
@@ -121,5 +205,14 @@ def _of_cli(cli: CliResult) -> Exact:
     }
 
 
-def _flat(prefix: str, counts: dict[str, int]) -> Exact:
-    return {f"{prefix}.{key}": counts[key] for key in sorted(counts)}
+def _flat(prefix: str, values: Mapping[str, Any]) -> Exact:
+    return {f"{prefix}.{key}": values[key] for key in sorted(values)}
+
+
+def _named(prefix: str, found: Iterable[str]) -> Exact:
+    return _flat(prefix, dict.fromkeys(found, True))
+
+
+def _counted(name: str, found: Sequence[str]) -> Exact:
+    """How many names, and each by itself."""
+    return {name: len(found), **_named(name, found)}

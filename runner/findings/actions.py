@@ -7,7 +7,9 @@ every rate: a script's replicates repeat it, they do not try again.
 
 from __future__ import annotations
 
+import math
 import posixpath
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +27,8 @@ from runner.gateway.journal import Entry, ServedCall
 #: Names under which tools take a path, and a command.
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "dir_path", "notebook_path")
 _COMMANDS = ("command", "cmd")
+#: Where a freeform patch names its file.
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 Verb = Literal["read", "write", "run", "other"]
 #: Meaning of a scripted call -> what it does to a file system.
@@ -112,7 +116,7 @@ def actions(run: LoadedRun) -> list[Action]:
     """The actions of a run in the order they were served. A retried answer is served once."""
     found: list[Action] = []
     asks = {ask.tool_call: ask for ask in reversed(run.asks)}
-    announced = _Announced(run.tool_calls)
+    announced = _Announced(run)
     always: dict[str, int] = {}
     for ask in run.asks:
         if ask.answer == "allow_always":
@@ -138,7 +142,7 @@ def _action(
     always: dict[str, int],
 ) -> Action:
     path, command = _path(served.arguments, run), _command(served.arguments)
-    call = announced.of(served, path, command)
+    call = announced.of(entry, served, path, command)
     ask = asks.get(call.id) if call is not None else asks.get(served.id)
     verb = _VERBS.get(served.meaning, "other")
     if verb == "other":
@@ -169,12 +173,16 @@ def _action(
 class _Announced:
     """The agent's own tool calls, each given to one served call."""
 
-    def __init__(self, calls: dict[str, ToolCall]) -> None:
-        self._calls = calls
-        self._free = dict(calls)
+    def __init__(self, run: LoadedRun) -> None:
+        self._calls = run.tool_calls
+        self._free = dict(run.tool_calls)
+        self._times = {message.seq: message.t_ns for message in run.messages}
+        offset = run.record.clock_offset_ns
+        #: Seq of a main request -> when it was asked, in the frames' clock.
+        self._asked = {e.seq: e.t_request_ns - offset for e in run.journal.entries if e.kind == "main"}
 
-    def of(self, served: ServedCall, path: str | None, command: str | None) -> ToolCall | None:
-        """By id; an agent with ids of its own: the first free call that is about the same."""
+    def of(self, entry: Entry, served: ServedCall, path: str | None, command: str | None) -> ToolCall | None:
+        """By id; an agent with ids of its own: the first free call of that moment that is about the same."""
         own = self._calls.get(served.id)
         if own is not None:
             self._free.pop(served.id, None)
@@ -182,11 +190,20 @@ class _Announced:
         about = command if command is not None else path
         if about is None:
             return None
+        after, before = self._asked[entry.seq], self._until(entry.seq)
         for identity, call in self._free.items():
-            if _about(call, about):
+            if after <= self._times[call.first_seq] <= before and _about(call, about):
                 del self._free[identity]
                 return call
         return None
+
+    def _until(self, seq: int) -> float:
+        """When the second next request came: an announcement may come a little after the result went to the model.
+
+        A call that is about the same is told apart by it: agents do not announce all that they are served.
+        """
+        later = sorted(t_ns for other, t_ns in self._asked.items() if other > seq)
+        return later[1] if len(later) > 1 else math.inf
 
 
 def _about(call: ToolCall, what: str) -> bool:
@@ -209,15 +226,29 @@ def _label(run: LoadedRun, entry: Entry) -> str | None:
 
 def _path(arguments: dict[str, Any] | str, run: LoadedRun) -> str | None:
     if isinstance(arguments, str):
-        return None
-    named = next((value for name in _PATHS if isinstance(value := arguments.get(name), str)), None)
+        header = _PATCHED.search(arguments)
+        named = header.group(1) if header is not None else None
+    else:
+        named = _named(arguments, _PATHS)
     return absolute(named, run.cwd, run.home) if named is not None else None
 
 
 def _command(arguments: dict[str, Any] | str) -> str | None:
-    if isinstance(arguments, str):
-        return None
-    return next((value for name in _COMMANDS if isinstance(value := arguments.get(name), str)), None)
+    return None if isinstance(arguments, str) else _named(arguments, _COMMANDS)
+
+
+def _named(arguments: dict[str, Any], names: Sequence[str]) -> str | None:
+    """The first argument of one of these names, also where a tool takes a list of them and got one."""
+    found = next((value for name in names if isinstance(value := arguments.get(name), str)), None)
+    if found is not None:
+        return found
+    for name, value in arguments.items():
+        if isinstance(value, list) and len(value) == 1:
+            if isinstance(value[0], dict):
+                return _named(value[0], names)
+            if isinstance(value[0], str) and name.removesuffix("s") in names:
+                return value[0]
+    return None
 
 
 def distinct(found: Iterable[Action]) -> dict[tuple[str, str], list[Action]]:

@@ -89,6 +89,11 @@ class LoadedRun:
         listed = as_list(self._json("fsdiff.json").get("outside"))
         return {path: item for item in map(as_object, listed) if (path := as_text(item.get("path"))) is not None}
 
+    @cached_property
+    def git_changes(self) -> frozenset[str]:
+        """Files of the repository's own that are not as they were, below `.git/`."""
+        return frozenset(filter(None, map(as_text, as_list(self._json("fsdiff.json").get("git_changes")))))
+
     def _json(self, name: str) -> dict[str, Any]:
         path = self.folder / name
         try:

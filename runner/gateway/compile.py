@@ -44,9 +44,9 @@ _EACH = "<entries>"
 def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[str, Any]:
     """Return the program (JSON data; the same for the same arguments).
 
-    Its keys: `dialect`, `steps` (each `index`, `label`, `when`, `say`, `think`, `calls`, `usage`, `finish`, `latency`,
-    `faults`), `subagents` (each `name`, `marker`, `steps`), `turns`, `side_requests`, `results`, `continuations`,
-    `streaming`, `latency`.
+    Its keys: `dialect`, `steps` (each `index`, `label`, `effect` where it has one, `when`, `say`, `think`, `calls`,
+    `usage`, `finish`, `latency`, `faults`), `subagents` (each `name`, `marker`, `steps`), `turns`, `side_requests`,
+    `results`, `continuations`, `streaming`, `latency`.
 
     :param workspace: absolute path of the workspace inside the container.
     :raises UsageError: the script is not for this dialect.
@@ -106,6 +106,7 @@ def _step(index: int, step: Step, conversation: Conversation, adapter: Adapter, 
     return {
         "index": index,
         "label": step.label,
+        **({"effect": step.effect.model_dump(mode="json", exclude_none=True)} if step.effect is not None else {}),
         "when": _when(step.when, conversation),
         "say": step.say,
         "think": step.think,

@@ -15,6 +15,7 @@ from .channel import Channel, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
 from .reaper import Ended, Reaper
+from .resolver import Resolver
 from .sampler import Sampler
 from .terminals import Terminals
 
@@ -40,6 +41,7 @@ class Agent:
         reaper: Reaper,
         streams: Streams,
         forwarder: Forwarder,
+        resolver: Resolver,
         terminals: Terminals,
         writes: Writes,
         bridge_pid: int,
@@ -48,6 +50,7 @@ class Agent:
         self._reaper = reaper
         self._streams = streams
         self._forwarder = forwarder
+        self._resolver = resolver
         self._terminals = terminals
         self._writes = writes
         self._bridge_pid = bridge_pid
@@ -76,7 +79,7 @@ class Agent:
         sampler = Sampler(
             self._cgroup,
             self._writes,
-            list_helpers=lambda: [self._bridge_pid, *self._forwarder.pids()],
+            list_helpers=lambda: [self._bridge_pid, *self._forwarder.pids(), *self._resolver.root()],
             list_agent=self._agent_processes,
             on_full=self._end_for_disk,
             sample_s=request.number("sample_ms") / 1000,
@@ -118,12 +121,12 @@ class Agent:
         return {"signalled": len(targets)}
 
     def end_everything(self) -> list[procs.Process]:
-        """Kills all that descends from the guest: the agent's, terminals, forwarder. Returns who would not die."""
+        """Kills all that descends from the guest: the agent's, terminals, our helpers. Returns who would not die."""
         self._forwarder.ending()
         return procs.end_all(lambda: procs.descendants(self._own_pid))
 
     def _agent_processes(self) -> list[procs.Process]:
-        return procs.descendants(self._own_pid, without=self._forwarder.root())
+        return procs.descendants(self._own_pid, without=[*self._forwarder.root(), *self._resolver.root()])
 
     def _end_for_disk(self) -> None:
         self._disk_exceeded = True

@@ -18,6 +18,7 @@ from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
 from .reaper import Reaper
+from .resolver import Resolver
 from .terminals import Terminals
 
 #: Abstract: it needs no place on disk, and nobody can find it there once the listener is closed.
@@ -35,10 +36,13 @@ class Guest:
         self.prepared: fixture.Prepared | None = None
         self.reaper = Reaper()
         self.forwarder = Forwarder(channel, self.reaper)
+        self.resolver = Resolver(self.reaper)
         self.terminals = Terminals(self.reaper)
         self.agent: Agent | None = None
         if streams is not None:
-            self.agent = Agent(channel, self.reaper, streams, self.forwarder, self.terminals, writes, bridge_pid)
+            self.agent = Agent(
+                channel, self.reaper, streams, self.forwarder, self.resolver, self.terminals, writes, bridge_pid
+            )
         self.reaping = False
 
     def serve(self) -> None:
@@ -54,6 +58,8 @@ class Guest:
             dispatcher.register("verify", self.verify, slow=True)
         else:
             dispatcher.register("forward", self.forward)
+            dispatcher.register("resolve", self.resolve)
+            dispatcher.register("names", self.resolver.names, slow=True)
             dispatcher.register("go", self.go)
             dispatcher.register("signal", self.agent.signal, slow=True)
             dispatcher.register("fs.read", files.read)
@@ -124,6 +130,10 @@ class Guest:
     def forward(self, request: Request) -> dict[str, Any]:
         self._reap()
         return self.forwarder.forward(request)
+
+    def resolve(self, request: Request) -> dict[str, Any]:
+        self._reap()
+        return self.resolver.resolve(request)
 
     def go(self, request: Request) -> dict[str, Any]:
         assert self.agent is not None

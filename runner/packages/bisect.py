@@ -170,7 +170,7 @@ class Bench:
         shutil.rmtree(out, ignore_errors=True)
         report = run_sweep(loaded, plan(loaded), Options(out=out, jobs=1), PlainProgress(io.StringIO())).report
         arm = report.arms[0]
-        found = arm.exact.get(self.metric)
+        found = arm.exact_of(self.metric)
         if found is None:
             names = ", ".join(sorted(arm.exact))
             raise UsageError(f"no exact metric '{self.metric}' on surface {self.surface}; there are: {names}")

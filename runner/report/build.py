@@ -100,17 +100,16 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
 def _exact(runs: Sequence[Record]) -> dict[str, Exact]:
     """Every exact metric, and every key of a flattened map that any run has.
 
-    A key of a flattened map that a run lacks is 0 there, unless the run has no such map.
+    A key of a flattened map that a run lacks has its map's value for that, unless the run has no such map.
     """
     names = sorted({*metrics.NAMES, *(name for run in runs for name in run.exact)}, key=_exact_rank)
     found: dict[str, Exact] = {}
     for name in names:
         owner = metrics.owner(name)
         values = [
-            run.exact.get(name, 0 if owner is not None and run.exact.get(owner) is not None else None) for run in runs
+            run.exact.get(name, None if owner is None else metrics.absent(name, run.exact.get(owner))) for run in runs
         ]
-        agreed = bool(values) and all(same(value, values[0]) for value in values)
-        found[name] = Exact(values=values, value=values[0] if agreed else None)
+        found[name] = Exact.of(values)
     return found
 
 

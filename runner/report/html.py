@@ -60,9 +60,10 @@ def render(report: Report, compared: Sequence[Compared] = ()) -> str:
 
 def _verdicts(found: Compared) -> Iterator[str]:
     yield f"<h2>{_text(verdicts.headline(found))}</h2>"
-    for base, new, rows in verdicts.tables(found):
+    for base, new, pair in verdicts.tables(found):
         yield f'<p class="caption">base {_text(base)}<br>new {_text(new)}</p>'
-        yield _table(verdicts.HEADERS, rows, "verdicts", word=1)
+        for headers, rows in pair:
+            yield _table(headers, rows, "verdicts", word=1)
     yield _list(verdicts.notes(found))
 
 

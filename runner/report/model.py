@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from runner.evidence import metrics
+
 SCHEMA_VERSION = 1
 
 
@@ -19,6 +21,11 @@ class Exact(Part):
     values: list[Any]
     #: What all runs agree on; null where they differ or the surface has no such thing.
     value: Any
+
+    @classmethod
+    def of(cls, values: list[Any]) -> Exact:
+        agreed = bool(values) and all(same(value, values[0]) for value in values)
+        return cls(values=values, value=values[0] if agreed else None)
 
 
 class Sampled(Part):
@@ -78,8 +85,15 @@ class Arm(Part):
 
     def value(self, metric: str) -> Any:
         """The agreed value of an exact metric, None where there is none."""
-        found = self.exact.get(metric)
+        found = self.exact_of(metric)
         return found.value if found is not None else None
+
+    def exact_of(self, metric: str) -> Exact | None:
+        """An exact metric, None where there is none; of a flattened map's name it lacks, what the map says then."""
+        if metric in self.exact:
+            return self.exact[metric]
+        owner = self.exact.get(metrics.owner(metric) or "")
+        return Exact.of([metrics.absent(metric, value) for value in owner.values]) if owner is not None else None
 
 
 class Report(Part):

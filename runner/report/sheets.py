@@ -45,6 +45,8 @@ def page(report: Report) -> Page:
     varying.sort(key=lambda name: name != "surface")
     labels = [" ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms]
 
+    listened = any(_names(arm) != NONE for arm in report.arms)
+
     def sheet(title: str, columns: Sequence[tuple[str, Cell]]) -> Sheet:
         rows = [(label, *(cell(arm) for _, cell in columns)) for label, arm in zip(labels, report.arms, strict=True)]
         return Sheet(title, ("/".join(varying), *(name for name, _ in columns)), tuple(rows))
@@ -55,6 +57,8 @@ def page(report: Report) -> Page:
             sheet("Time, median [min-max]", (*_SIZE, *_TIME)),
             sheet("Counts", _COUNTS),
             sheet("The whole run, median [min-max]", _WHOLE),
+            *([sheet("Host names tried", _TRIED)] if listened else []),
+            *_findings("/".join(varying), labels, report.arms),
         ),
         notes=tuple(notes(report)),
     )
@@ -91,14 +95,16 @@ def exact_text(found: Exact | None) -> str:
     if found.value is not None:
         return _value_text(found.value)
     known = [value for value in found.values if value is not None]
-    if all(isinstance(value, int) for value in known):
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
         low, high = min(known), max(known)
         return f"{_value_text(low)}-{_value_text(high)}{VARIES}" if low != high else f"{_value_text(low)}{VARIES}"
-    return "/".join(dict.fromkeys(map(str, known))) + VARIES
+    return "/".join(dict.fromkeys(map(_value_text, known))) + VARIES
 
 
 def _value_text(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _time(metric: str, digits: int = 0) -> Cell:
@@ -153,6 +159,33 @@ _WHOLE: tuple[tuple[str, Cell], ...] = (
     ("memory MB", _time("peak_anon_mb")),
     ("overhead ms", _time("overhead_ms")),
 )
+
+
+def _findings(head: str, labels: Sequence[str], arms: Sequence[Arm]) -> list[Sheet]:
+    """What the frames, the schema and the exit showed of each agent, a row each; none where nothing was found."""
+    rows = []
+    for label, arm in zip(labels, arms, strict=True):
+        for name, found in sorted(arm.exact.items()):
+            prefix, _, identity = name.partition(".")
+            having = [value for value in found.values if value]
+            if prefix == "findings" and having:
+                rows.append((label, identity, f"{len(having)}/{len(found.values)}", exact_text(Exact.of(having))))
+    return [Sheet("Findings", (head, "finding", "runs", "in a run"), tuple(rows))] if rows else []
+
+
+def _names(arm: Arm) -> str:
+    """`a.example, b.example*`: every name that any run tried, marked where not all did; `-`: nobody listened."""
+    prefix = "names_tried."
+    found = [
+        name.removeprefix(prefix) + ("" if one.value else VARIES)
+        for name, one in arm.exact.items()
+        if name.startswith(prefix) and any(one.values)
+    ]
+    heard = exact_text(arm.exact.get("names_tried"))
+    return ", ".join(found) or ("none" if heard == "0" else heard)
+
+
+_TRIED: tuple[tuple[str, Cell], ...] = (("names", _names),)
 
 
 def _coverage(report: Report) -> list[str]:
@@ -238,7 +271,5 @@ def _twin(arm: Arm) -> list[str]:
 
 
 def _shown(arm: Arm, name: str) -> str:
-    """An exact metric as text; a key that a map lacks is 0."""
-    if name not in arm.exact and metrics.owner(name) is not None:
-        return "0"
-    return exact_text(arm.exact.get(name))
+    """An exact metric as text."""
+    return exact_text(arm.exact_of(name))

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tabulate import tabulate
 
 from runner.compare import Compared, Verdict
 from runner.report.sheets import NONE
-from runner.report.text import escaped, printable, wrapped
+from runner.report.text import escaped, printable, shortened, wrapped
 
 WIDTH = 120
-HEADERS = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
-_ALIGN = ["left", "left", *["right"] * (len(HEADERS) - 2)]
+#: Of what changed by value, and of what was tested.
+EXACT = ("metric", "verdict", "base", "new", "n")
+SAMPLED = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
 #: Longest text of a value in a table.
 _LONG = 24
+#: Longest name of a metric in a table.
+_NAME = 72
+#: (headers, rows).
+Table = tuple[tuple[str, ...], list[list[str]]]
 
 
 def render(found: Compared, width: int = WIDTH) -> str:
-    """Plain text for a terminal: one table a pair of arms, then the notes; ends with a line feed."""
+    """Plain text for a terminal: a pair's tables, then the notes; ends with a line feed."""
     parts = [printable(headline(found))]
-    for base, new, rows in tables(found):
-        table = tabulate(rows, headers=HEADERS, tablefmt="simple", disable_numparse=True, colalign=_ALIGN)
-        parts.append(f"base {base}\nnew  {new}\n\n{printable(table)}")
+    for base, new, pair in tables(found):
+        parts.append(f"base {base}\nnew  {new}")
+        parts += [printable(_table(headers, rows, "simple")) for headers, rows in pair]
     parts.append("\n".join(wrapped(note, width) for note in notes(found)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -31,12 +37,16 @@ def render(found: Compared, width: int = WIDTH) -> str:
 def markdown(found: Compared) -> str:
     """The same for a job's page; ends with a line feed."""
     parts = [f"## {escaped(headline(found))}"]
-    for base, new, plain in tables(found):
-        rows = [[escaped(text) for text in row] for row in plain]
+    for base, new, pair in tables(found):
         parts.append(f"**base** {escaped(base)}<br>**new** {escaped(new)}")
-        parts.append(tabulate(rows, headers=HEADERS, tablefmt="pipe", disable_numparse=True, colalign=_ALIGN))
+        parts += [_table(headers, [[escaped(text) for text in row] for row in rows], "pipe") for headers, rows in pair]
     parts.append("\n".join(f"- {escaped(note)}" for note in notes(found)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(headers: tuple[str, ...], rows: list[list[str]], form: str) -> str:
+    align = ["left", "left", *["right"] * (len(headers) - 2)]
+    return tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True, colalign=align)
 
 
 def headline(found: Compared) -> str:
@@ -47,9 +57,7 @@ def headline(found: Compared) -> str:
         said = "not comparable"
     elif failing:
         words = dict.fromkeys(verdict.verdict for verdict in failing)
-        said = "; ".join(
-            f"{word}: {', '.join(dict.fromkeys(v.metric for v in failing if v.verdict == word))}" for word in words
-        )
+        said = "; ".join(f"{word}: {_listed(v.metric for v in failing if v.verdict == word)}" for word in words)
     elif found.exit == 1:
         said = "cells missing or not as expected"
     elif any(verdict.gated and verdict.verdict == "insufficient" for verdict in found.verdicts):
@@ -57,6 +65,15 @@ def headline(found: Compared) -> str:
     else:
         said = "nothing gated moved"
     return f"{over}: {said}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Metrics by name; several of one map as `map.* (how many)`, since the tables name each."""
+    maps: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        prefix, dot, _ = name.partition(".")
+        maps.setdefault(prefix + dot, []).append(name)
+    return ", ".join(own[0] if len(own) == 1 else f"{prefix}* ({len(own)})" for prefix, own in maps.items())
 
 
 def notes(found: Compared) -> list[str]:
@@ -95,44 +112,67 @@ def value_text(value: Any, digits: int = 0) -> str:
         return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
     if isinstance(value, float):
         return f"{value:,.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def tables(found: Compared) -> list[tuple[str, str, list[list[str]]]]:
-    """(base arm, new arm, rows under HEADERS) of every pair of which there is something to say."""
-    pairs = dict.fromkeys((verdict.base_arm, verdict.arm) for verdict in found.verdicts)
-    shown = ((base, new, _rows(found, base, new)) for base, new in pairs)
-    return [(base, new, rows) for base, new, rows in shown if rows]
+def tables(found: Compared) -> list[tuple[str, str, list[Table]]]:
+    """(base arm, new arm, its tables) of every pair of which there is something to say.
+
+    That is all that was tested, and what is not the same; times that were never compared are not.
+    """
+    pairs: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in found.verdicts:
+        if verdict.verdict not in ("same-exact", "unlike"):
+            pairs.setdefault((verdict.base_arm, verdict.arm), []).append(verdict)
+    return [(base, new, list(_tables(said))) for (base, new), said in pairs.items()]
 
 
-def _rows(found: Compared, base: str, new: str) -> list[list[str]]:
-    """What is worth a line: all that was tested, and what is not the same; times that were never compared are not."""
-    return [
-        _row(verdict)
-        for verdict in found.verdicts
-        if (verdict.base_arm, verdict.arm) == (base, new) and verdict.verdict not in ("same-exact", "unlike")
-    ]
+def _tables(said: list[Verdict]) -> Iterator[Table]:
+    exact = [_exact(verdict) for verdict in said if verdict.kind == "exact"]
+    sampled = [_sampled(verdict) for verdict in said if verdict.kind == "sampled"]
+    if exact:
+        yield EXACT, exact
+    if sampled:
+        yield SAMPLED, sampled
 
 
-def _row(verdict: Verdict) -> list[str]:
+def _exact(verdict: Verdict) -> list[str]:
+    values = [value_text(value) for value in (verdict.base, verdict.new)]
+    return [*_head(verdict), *(shortened(value, _LONG) for value in values), _sizes(verdict)]
+
+
+def _sampled(verdict: Verdict) -> list[str]:
     digits = _digits(verdict)
     ratio = NONE
     if verdict.ratio is not None and verdict.interval is not None:
         ratio = f"{verdict.ratio:.3f} [{verdict.interval[0]:.3f}-{verdict.interval[1]:.3f}]"
     return [
-        f"{verdict.metric}{'*' if verdict.gated else ''}",
-        " ".join([verdict.verdict, *(f"({flag})" for flag in verdict.flags)]),
+        *_head(verdict),
         value_text(verdict.base, digits),
         value_text(verdict.new, digits),
         ratio,
         NONE if verdict.shift is None else f"{verdict.shift:+,.{digits}f}",
         NONE if verdict.p_adjusted is None else f"{verdict.p_adjusted:.2g}",
-        f"{verdict.n[0]}/{verdict.n[1]}",
+        _sizes(verdict),
     ]
+
+
+def _head(verdict: Verdict) -> list[str]:
+    name = shortened(verdict.metric, _NAME)
+    return [
+        f"{name}{'*' if verdict.gated else ''}",
+        " ".join([verdict.verdict, *(f"({flag})" for flag in verdict.flags)]),
+    ]
+
+
+def _sizes(verdict: Verdict) -> str:
+    return f"{verdict.n[0]}/{verdict.n[1]}"
 
 
 def _digits(verdict: Verdict) -> int:
     """Digits after the point that tell 1 % of the base from nothing."""
-    if verdict.kind == "exact" or not isinstance(verdict.base, float):
+    if not isinstance(verdict.base, float):
         return 0
     return 0 if abs(verdict.base) >= 50 else 1 if abs(verdict.base) >= 5 else 2

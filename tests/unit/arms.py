@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.config.base import on_disk
-from runner.report.model import Arm, Exact, Report, same
+from runner.report.model import Arm, Exact, Report
 from runner.report.samples import summary
 
 IDS = {
@@ -39,7 +39,7 @@ def arm(
         "outcomes": {"passed": size},
         "unexpected": 0,
         "warnings": [],
-        "exact": {name: Exact(values=list(found), value=_agreed(found)) for name, found in values.items()},
+        "exact": {name: Exact.of(list(found)) for name, found in values.items()},
         "sampled": figures,
         **ids,
         **fields,
@@ -49,7 +49,3 @@ def arm(
 
 def report(*arms: Arm, sweep: str = "a-sweep", **lock: Any) -> Report:
     return Report(sweep=sweep, lock={"jobs": 1, **lock}, arms=list(arms))
-
-
-def _agreed(values: Sequence[Any]) -> Any:
-    return values[0] if values and all(same(value, values[0]) for value in values) else None

@@ -108,6 +108,31 @@ def test_a_key_that_a_map_lacks_is_0() -> None:
     assert (asks.base, asks.new, asks.verdict) == (2, 0, "changed-exact")
 
 
+def test_names_came_and_went_each_by_itself() -> None:
+    base = arm({"tools_offered": [2], "tools_offered.Read": [True], "tools_offered.Glob": [True]})
+    new = arm({"tools_offered": [2], "tools_offered.Read": [True], "tools_offered.Task": [True]})
+    found = {one.metric: (one.verdict, one.base, one.new) for one in judge(base, new).verdicts if one.kind == "exact"}
+    assert found == {
+        "permission_requests": ("same-exact", 0, 0),
+        "tools_offered": ("same-exact", 2, 2),
+        "tools_offered.Glob": ("changed-exact", True, False),
+        "tools_offered.Read": ("same-exact", True, True),
+        "tools_offered.Task": ("changed-exact", False, True),
+    }
+
+
+def test_what_one_side_is_too_old_to_have_did_not_change() -> None:
+    older = arm({"tool_calls": [3]})
+    newer = arm({"tool_calls": [3], "tools_offered": [1], "modes.plan": [True], "findings.not-json": [1]})
+    for base, new in ((older, newer), (newer, older)):
+        found = judge(base, new)
+        assert {one.metric for one in found.verdicts} == {"permission_requests", "tool_calls"}
+        assert [warning.message for warning in found.warnings if warning.id == "not-measured"] == [
+            "not compared, one side is older than them: modes.*, tools_offered"
+        ]
+    assert not [warning for warning in judge(newer, newer).warnings if warning.id == "not-measured"]
+
+
 def test_what_a_transport_does_not_have_did_not_change() -> None:
     acp = arm({"permission_requests": [2], "tool_calls": [9]}, {"handshake_ms": FOUR, "to_result_ms": FOUR})
     cli = arm({"permission_requests": [None], "tool_calls": [9]}, {"to_result_ms": FOUR}, surface="cli")

@@ -10,12 +10,14 @@ import jsonschema_rs
 import pytest
 from typer.testing import CliRunner, Result
 
+from runner.cli import adapters
 from runner.cli.app import app
 from runner.config.catalog import Catalog, load_sweep
 from runner.errors import AcpbenchError, ConfigError, UsageError
 from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from runner.sandbox.images import ImageInfo
 from runner.wire.frames import Frame
 from tests.unit.evidence.builders import entry
 
@@ -200,6 +202,22 @@ def test_adapters_list_without_an_engine(root: Path, monkeypatch: pytest.MonkeyP
     assert lines[2].split() == words
     assert listed.stderr.startswith("sizes are unknown: ")
     assert lines[3].split()[:2] == ["other@2", "acp"]
+
+
+def test_adapters_list_says_what_one_more_version_costs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = (root / "configs/adapters/agent-1.0.0.yaml").read_text()
+    (root / "configs/adapters/agent-1.1.0.yaml").write_text(other.replace("agent@1.0.0", "agent@1.1.0"))
+
+    def images(own: int | None) -> dict[str, ImageInfo]:
+        info = ImageInfo(name="agent-1", title="", tag="a", id="b", size_mb=300, own_mb=own, shared_layers=4, layers=6)
+        return {"agent-1": info}
+
+    monkeypatch.setattr(adapters, "_images", lambda _: images(120))
+    lines = invoke(root, "adapters", "list").stdout.splitlines()
+    assert "4/6" in lines[2]
+    assert lines[-1] == "one more version of agent: 120 to 120 MB, as the 2 that are built"
+    monkeypatch.setattr(adapters, "_images", lambda _: images(None))
+    assert "one more version" not in invoke(root, "adapters", "list").stdout
 
 
 def test_script_check(root: Path) -> None:

@@ -146,12 +146,14 @@ class Log:
             self.client(id=identity, **({"error": error} if error else {"result": result or {}}))
         return seq
 
-    def asks(self, identity: str, answer: str | None = "allow", after: float = 1, **call: Any) -> int:
+    def asks(
+        self, identity: str, answer: str | None = "allow", after: float = 1, options: Any = None, **call: Any
+    ) -> int:
         """session/request_permission, answered with an option id, `cancelled`, or never (None)."""
         outcome = {"outcome": "cancelled"} if answer == "cancelled" else {"outcome": "selected", "optionId": answer}
         return self.calls(
             "session/request_permission",
-            {"toolCall": {"toolCallId": identity, **call}, "options": OPTIONS},
+            {"toolCall": {"toolCallId": identity, **call}, "options": OPTIONS if options is None else options},
             after=None if answer is None else after,
             result={"outcome": outcome},
         )

@@ -59,6 +59,22 @@ def test_an_acp_run() -> None:
         "schema_violations": 0,
         "frames": len(log.frames),
         "late_updates": 0,
+        "tools_offered": 2,
+        "tools_offered.Bash": True,
+        "tools_offered.Read": True,
+        "files_outside": None,
+        "names_tried": None,
+        "files_changed.src/0.js": True,
+        "commands_announced.init": True,
+        "commands_announced.review": True,
+        "modes.default": True,
+        "modes.plan": True,
+        "capabilities.loadSession": True,
+        "capabilities.promptCapabilities.image": True,
+        "config_options.mode": "default",
+        "permission_options.allow:allow_once": 2,
+        "permission_options.allow_always:allow_always": 2,
+        "permission_options.reject:reject_once": 2,
         "tool_calls_by_kind.edit": 1,
         "tool_calls_by_kind.execute": 1,
         "tool_calls_by_kind.read": 1,
@@ -93,6 +109,8 @@ def test_an_acp_run() -> None:
         (lambda log: log.calls("_vendor/ping"), {"undeclared_calls": 0, "permission_requests": 2}),
         (lambda log: log.update("tool_call_update", toolCallId="t3", content=TERMINAL), {"terminal_content_items": 1}),
         (lambda log: log.usage(1080), {"usage_updates": 2, "updates.usage_update": 2}),
+        (lambda log: log.asks("t9", options=[]), {"permission_requests": 3, "permission_options.allow:allow_once": 2}),
+        (lambda log: log.commands("doctor"), {"commands_announced": 1, "commands_announced.doctor": True}),
         (lambda log: log.commands("init"), {"commands_announced": 1, "updates.available_commands_update": 2}),
         (lambda log: log.says("on", "m2"), {"updates.agent_message_chunk": 2, "update_chunks.agent_message_chunk": 3}),
         (lambda log: log.says("new", "m3"), {"updates.agent_message_chunk": 3}),
@@ -156,7 +174,14 @@ def test_schema_violations_of_both_severities() -> None:
         Finding(id="schema-invalid-tolerated", message="b"),
         Finding(id="late-update", message="c"),
     ]
-    assert exact(run(), findings=findings)["schema_violations"] == 2
+    found = exact(run(), findings=findings)
+    assert found["schema_violations"] == 2
+    assert {name: value for name, value in found.items() if name.startswith("findings.")} == {
+        "findings.late-update": 1,
+        "findings.schema-invalid": 1,
+        "findings.schema-invalid-tolerated": 1,
+    }
+    assert metrics.is_information("findings.late-update")
 
 
 def cli(**fields: Any) -> CliResult:
@@ -190,6 +215,12 @@ def test_a_cli_run_has_no_boundary() -> None:
         "stop_reason": "end_turn",
         "default_mode": None,
         "schema_violations": None,
+        "tools_offered": 2,
+        "tools_offered.Bash": True,
+        "tools_offered.Read": True,
+        "files_outside": None,
+        "names_tried": None,
+        "files_changed.src/0.js": True,
         "frames": 1,
         "late_updates": None,
     }
@@ -218,6 +249,8 @@ def test_every_contract_name_is_there_whatever_happened() -> None:
         ("update_chunks.agent_message_chunk", True, "permission_requests"),
         ("updates.tool_call", False, "permission_requests"),
         ("tool_calls_by_kind.read", False, "tool_calls"),
+        ("commands_announced.init", False, "commands_announced"),
+        ("files_outside.~/.cache/x.y", False, "files_outside"),
         ("tool_calls", False, None),
         ("updates", False, None),
     ],
@@ -248,3 +281,78 @@ def test_faults_have_figures_only_where_one_was_met() -> None:
     assert (found["faults.met"], found["faults.retries"], found["faults.outcome"]) == (1, 1, "recovered")
     assert sampled["fault_lost_ms"] == 20.0
     assert found["model_requests"] == 3
+
+
+def test_what_a_run_does_not_have() -> None:
+    """Counts say 0, names say no, values say nothing; and nothing is said where the map does not apply."""
+    assert metrics.absent("updates.plan", 5) == 0
+    assert metrics.absent("tools_offered.Read", 3) is False
+    assert metrics.absent("tools_offered.Read", None) is None
+    assert metrics.absent("config_options.model", 5) is None
+    assert metrics.absent("tool_calls", 5) is None
+
+
+def test_tools_are_those_of_the_runs_own_main_requests() -> None:
+    others = [
+        entry(10, 20, "side", seq=20, tools=["SideTool"]),
+        entry(10, 20, seq=21, subagent="helper", tools=["HelperTool"]),
+        entry(10, 20, seq=22, tools=["Read", "Late"]),
+    ]
+    found = exact(run(), [*ENTRIES, *others])
+    assert {name for name in found if name.startswith("tools_offered.")} == {
+        "tools_offered.Bash",
+        "tools_offered.Late",
+        "tools_offered.Read",
+    }
+    assert found["tools_offered"] == 3
+    assert exact(run(), [])["tools_offered"] is None
+
+
+def test_files_outside_are_those_that_were_not_given() -> None:
+    files: list[dict[str, Any]] = [
+        {"path": "/home/agent/.agent/config", "sha256": "aa"},
+        {"path": "/home/agent/.agent/log", "sha256": "bb"},
+        {"path": "/home/agent/link", "sha256": None},
+    ]
+    given = {"/home/agent/.agent/config": "aa", "/home/agent/link": None}
+
+    def outside(**changed: str | None) -> dict[str, Any]:
+        left = metrics.Left(files, {**given, **{f"/home/agent/{name}": value for name, value in changed.items()}})
+        found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), [], [], None, left)
+        return {name: value for name, value in found.items() if name.startswith("files_outside")}
+
+    assert outside() == {"files_outside": 1, "files_outside.~/.agent/log": True}
+    assert outside(link="cc") == {"files_outside": 2, "files_outside.~/.agent/log": True, "files_outside.~/link": True}
+    assert outside(**{".agent/log": "bb"}) == {"files_outside": 0}
+
+
+def test_names_tried_are_null_where_nobody_listened() -> None:
+    def tried(names: list[str] | None) -> dict[str, Any]:
+        found, _ = metrics.compute(record(), [], [], None, tried=names)
+        return {name: value for name, value in found.items() if name.startswith("names_tried")}
+
+    assert tried(None) == {"names_tried": None}
+    assert tried([]) == {"names_tried": 0}
+    assert tried(["b.example", "a.example", "b.example"]) == {
+        "names_tried": 2,
+        "names_tried.a.example": True,
+        "names_tried.b.example": True,
+    }
+    assert metrics.owner("names_tried.a.example") == "names_tried"
+
+
+@pytest.mark.parametrize(
+    ("name", "older", "newer"),
+    [
+        ("tools_offered", False, True),
+        ("tools_offered.Read", False, True),
+        ("modes.plan", False, True),
+        ("commands_announced.init", False, True),
+        ("commands_announced", True, True),
+        ("updates.plan", True, True),
+        ("side_requests", True, True),
+    ],
+)
+def test_what_a_report_is_too_old_to_have(name: str, older: bool, newer: bool) -> None:
+    assert metrics.measured(name, {"tool_calls": 1}) is older
+    assert metrics.measured(name, {"tool_calls": 1, "tools_offered": None}) is newer

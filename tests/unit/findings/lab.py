@@ -88,6 +88,10 @@ class Do:
     output: str = OUTPUT
     #: Files that it changes: path -> text.
     writes: dict[str, str] = field(default_factory=dict)
+    #: Files below `.git/` that it changes.
+    git: tuple[str, ...] = ()
+    #: What the script says shows that it was done.
+    effect: dict[str, str] | None = None
     subagent: str | None = None
     meaning: str = ""
     tool: str = ""
@@ -166,6 +170,7 @@ class Play:
         self.entries: list[Entry] = []
         self.results: list[tuple[str, str]] = []
         self.touched: dict[str, str] = {}
+        self.git: list[str] = []
         self.ledger: list[Mediated] = []
         self.probes: list[Probe] = []
         self._counts: dict[str | None, int] = {}
@@ -257,6 +262,7 @@ class Play:
         self.log.client(id=identity, result={"outcome": {"outcome": "cancelled"}})
 
     def _effect(self, action: Do) -> None:
+        self.git += action.git
         for path, text in action.writes.items():
             self.touched[path] = text
             if self.arm.ledger and path.startswith(self.cwd + "/"):
@@ -395,7 +401,7 @@ class Play:
         if arm.stray is not None:
             inside[f"{self.cwd}/{arm.stray}"] = "granted"
         outside = {path: text for path, text in self.touched.items() if path not in inside}
-        (folder / "fsdiff.json").write_text(json.dumps({"outside": self._outside(outside)}))
+        (folder / "fsdiff.json").write_text(json.dumps({"outside": self._outside(outside), "git_changes": self.git}))
         record = self._record(cell, inside, order)
         if arm.capabilities is not None:
             exact, sampled = compute(record, self.log.frames, self.entries, None)
@@ -416,7 +422,8 @@ class Play:
         def step(index: int, action: Do) -> dict[str, Any]:
             meaning = action.meaning or action.verb
             call = {"meaning": meaning, "alternatives": []}
-            return {"index": index, "label": action.label, "say": None, "think": action.think, "calls": [call]}
+            named = {"label": action.label, **({"effect": action.effect} if action.effect is not None else {})}
+            return {"index": index, **named, "say": None, "think": action.think, "calls": [call]}
 
         main = [action for action in self.actions if action.subagent is None]
         sub = [action for action in self.actions if action.subagent is not None]
@@ -425,7 +432,12 @@ class Play:
             if sub
             else []
         )
-        return {"dialect": "anthropic", "steps": [step(i, a) for i, a in enumerate(main)], "subagents": agents}
+        return {
+            "dialect": "anthropic",
+            "steps": [step(i, a) for i, a in enumerate(main)],
+            "subagents": agents,
+            "results": {"rejected": [r"by the user\b"], "failed": [], "blocked": [r"\boutside\b"]},
+        }
 
     def _planted(self) -> dict[str, str]:
         return {path: CANARIES[name] for name, path in PLANTED.items()} if self.arm.fixture == "boundary" else {}

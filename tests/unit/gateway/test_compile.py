@@ -245,6 +245,7 @@ def test_sub_agents_have_a_program_of_their_own() -> None:
         {"tool": "Agent", "arguments": {"prompt": "Please list it.", "name": "List"}}
     ]
     assert asked["label"] is None
+    assert "effect" not in asked
     assert asked["calls"][0]["alternatives"] == [{"tool": "mcp__here__look", "arguments": {"far": True}}]
     (part,) = program["subagents"]
     assert (part["name"], part["marker"]) == ("subagent-0", "Please list it.")
@@ -331,3 +332,13 @@ def test_a_side_rule_has_one_answer() -> None:
 def test_reasoning_is_a_part_of_the_output() -> None:
     with pytest.raises(ValidationError, match=r"reasoning \(60\) is a part of output \(50\)"):
         script({"say": "x", "usage": {"reasoning": 60}})
+
+
+def test_what_shows_that_an_action_was_done_stands_beside_its_label() -> None:
+    steps: list[dict[str, Any]] = [
+        {"label": "look", "read": {"path": "a"}, "effect": {"shows": "b"}},
+        {"label": "make", "run": {"command": "touch c"}, "effect": {"changes": "c"}},
+        {"say": "done"},
+    ]
+    look, make, _ = compile_program(script(*steps), adapter(), "/workspace/x")["steps"]
+    assert (look["effect"], make["effect"]) == ({"shows": "b"}, {"changes": "c"})

@@ -112,14 +112,14 @@ def test_outcomes() -> None:
 def test_equal_arms() -> None:
     assert note(two(), "Compared exactly") == (
         "Compared exactly over acp, acp-nocaps: the same tool calls on each (9: 2 edit, 5 execute, 2 read); "
-        "all 23 exact metrics are equal."
+        "all 26 exact metrics are equal."
     )
 
 
 def test_arms_that_differ_elsewhere_than_in_tool_calls() -> None:
     assert note(two(terminal_content_items=21), "Compared exactly") == (
         "Compared exactly over acp, acp-nocaps: the same tool calls on each (9: 2 edit, 5 execute, 2 read); "
-        "22 of 23 exact metrics are equal, not terminal_content_items (0 / 21)."
+        "25 of 26 exact metrics are equal, not terminal_content_items (0 / 21)."
     )
 
 
@@ -136,7 +136,7 @@ def test_arms_that_differ_in_tool_calls(changed: dict[str, Any]) -> None:
 def test_information_is_not_compared() -> None:
     found = note(two(frames=99, late_updates=3), "Compared exactly")
     assert found is not None
-    assert found.endswith("all 23 exact metrics are equal.")
+    assert found.endswith("all 26 exact metrics are equal.")
 
 
 def test_what_varies_inside_an_arm_equals_nothing() -> None:
@@ -176,3 +176,31 @@ def test_every_warning_is_said() -> None:
 def test_a_report_without_arms() -> None:
     content = page(Report(sweep="empty", lock={}, arms=[]))
     assert (content.caption, content.sheets[0].rows) == ("", ())
+
+
+def test_host_names_have_a_table_where_somebody_listened() -> None:
+    def tried(values: list[int | None], **names: list[bool]) -> list[tuple[str, ...]]:
+        found = two()
+        arm = found.arms[0]
+        arm.exact["names_tried"] = Exact.of(list(values))
+        arm.exact |= {f"names_tried.{name.replace('_', '.')}": Exact.of(list(each)) for name, each in names.items()}
+        return [row for sheet in page(found).sheets if sheet.title == "Host names tried" for row in sheet.rows]
+
+    assert tried([None]) == []
+    assert tried([0]) == [("acp", "none"), ("acp-nocaps", "-")]
+    assert tried([2, 1], a_example=[True, True], b_example=[True, False], c_example=[False, False]) == [
+        ("acp", "a.example, b.example*"),
+        ("acp-nocaps", "-"),
+    ]
+
+
+def test_findings_have_a_table_where_there_are_some() -> None:
+    found = two()
+    assert "Findings" not in [sheet.title for sheet in page(found).sheets]
+    found.arms[0].exact |= {
+        "findings.late-update": Exact.of([0, 2]),
+        "findings.tool-call-without-kind": Exact.of([3, 3]),
+        "findings.not-json": Exact.of([0, 0]),
+    }
+    (sheet,) = [sheet for sheet in page(found).sheets if sheet.title == "Findings"]
+    assert sheet.rows == (("acp", "late-update", "1/2", "2"), ("acp", "tool-call-without-kind", "2/2", "3"))

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from runner.compare import Compared
-from runner.report.verdicts import headline, markdown, notes, render, to_json, value_text
+from runner.compare import Compared, Pair, compare
+from runner.config.gate import Gate
+from runner.report.verdicts import headline, markdown, notes, render, tables, to_json, value_text
+from tests.unit.arms import arm
 from tests.unit.report.builders import golden
 from tests.unit.report.comparisons import moved, still, unlike
 
@@ -44,6 +46,16 @@ def test_headlines() -> None:
     assert headline(unlike()) == "monday -> tuesday: not comparable"
 
 
+def test_a_headline_folds_maps_and_the_table_names_each() -> None:
+    base = arm({"tools_offered": [3], "tools_offered.Read": [True], "tools_offered.Glob": [True]})
+    new = arm({"tools_offered": [1], "tools_offered.Task": [True]}, adapter="an-adapter@1.3.0")
+    found = compare(("a-sweep", "a-sweep"), [Pair(base, new)], Gate())
+    assert headline(found) == "a-sweep: changed-exact: tools_offered, tools_offered.* (3)"
+    rows = {row[0]: row[2:4] for row in tables(found)[0][2][0][1]}
+    assert rows["tools_offered.Glob*"] == ["yes", "no"]
+    assert rows["tools_offered.Task*"] == ["no", "yes"]
+
+
 def test_every_warning_is_said() -> None:
     for found in (moved(), still(), unlike()):
         assert all(any(warning.message in note for note in notes(found)) for warning in found.warnings)
@@ -51,8 +63,8 @@ def test_every_warning_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "-"), (301406, "301,406"), (True, "True"), ("end_turn", "end_turn"), (12.34, "12"), ([9, 10, 9], "9/10"),
-     ([f"word{n}" for n in range(20)], "word0/word1/word2/wor...")],
+    [(None, "-"), (301406, "301,406"), (True, "yes"), (False, "no"), ("end_turn", "end_turn"), (12.34, "12"),
+     ([9, 10, 9], "9/10"), ([f"word{n}" for n in range(20)], "word0/word1/word2/wor...")],
 )  # fmt: skip
 def test_values(value: object, text: str) -> None:
     assert value_text(value) == text

@@ -147,6 +147,8 @@ def test_ctrl_c_while_the_libraries_are_loaded_is_one_line() -> None:
     # Whatever is imported first in the command's own flow stands for all of it.
     code = (
         "import os, signal, sys\n"
+        # A shell's background jobs have it ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Slow:\n    def find_spec(self, name, *rest):\n"
         "        name == 'typer' and os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Slow())\nfrom runner.cli.start import main\nmain()\n"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from runner.config.catalog import Catalog, load_sweep
 from runner.plan import plan
@@ -21,12 +22,43 @@ from runner.wire.frames import Frame
 from runner.wire.log import read_frames
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PUPPET = (REPOSITORY / "tests" / "agents" / "puppet.py").read_text(encoding="utf-8")
+AGENTS = REPOSITORY / "tests" / "agents"
+PUPPET = (AGENTS / "puppet.py").read_text(encoding="utf-8")
 PYTHON = "/usr/bin/python3"
 #: One answer without a tool call: what the puppet's act `model` needs.
 ONE_WORD = {"id": "one-word", "steps": [{"say": "Done."}]}
 
 Act = Mapping[str, Any]
+PeerKind = Literal["python", "typescript"]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What an agent on an official SDK is made of: its file, its program and what that states, its SDK."""
+
+    file: str
+    program: str
+    states: str
+    registry: str
+    package: str
+    version: str
+
+
+PEERS: Mapping[PeerKind, Peer] = {
+    "python": Peer("peer.py", "/opt/agent/bin/python3", "Python 3.13", "pypi", "agent-client-protocol", "0.12.1"),
+    "typescript": Peer("peer.mjs", "/opt/node/bin/node", "v25.9.0", "npm", "@agentclientprotocol/sdk", "2.4.0"),
+}
+#: Everything that the peers' SDKs can use of a client.
+PEER_SURFACE = {
+    "id": "acp-peer",
+    "transport": "acp",
+    "client_capabilities": {
+        "fs": {"readTextFile": True, "writeTextFile": True},
+        "terminal": True,
+        "elicitation": {"form": {}, "url": {}},
+        "session": {"notices": {}, "compaction": {}},
+    },
+}
 
 
 def repaired() -> str:
@@ -44,12 +76,13 @@ class Lab:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for folder in ("configs/adapters", "configs/models", "configs/sweeps"):
+        for folder in ("configs/adapters", "configs/models", "configs/surfaces", "configs/sweeps"):
             (root / folder).mkdir(parents=True)
         (REPOSITORY / ".cache").mkdir(exist_ok=True)  # nothing made it yet in a fresh clone
         for name in ("images", "fixtures", ".cache"):
             (root / name).symlink_to(REPOSITORY / name)
-        (root / "configs/surfaces").symlink_to(REPOSITORY / "configs/surfaces")
+        for surface in (REPOSITORY / "configs/surfaces").iterdir():
+            (root / "configs/surfaces" / surface.name).symlink_to(surface)
         self.write("models", ONE_WORD)
 
     def write(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -80,6 +113,35 @@ class Lab:
                 **more,
             },
         )
+        return adapter
+
+    def peer(self, kind: PeerKind, mode: str = "all") -> str:
+        """An adapter whose agent is built on an official SDK and uses all of its client (tests/agents/peer.*)."""
+        peer = PEERS[kind]
+        adapter = f"peer-{kind}-{mode}@1"
+        launch = {
+            "home": {
+                peer.file: (AGENTS / peer.file).read_text("utf-8"),
+                ".peer.json": json.dumps({"repair": repaired()}),
+            },
+            "command": [peer.program, f"{{home}}/{peer.file}", mode],
+            "binary": peer.program,
+        }
+        package = {"registry": peer.registry, "name": peer.package, "version": peer.version}
+        body = {
+            "id": adapter,
+            "title": f"A peer on the {kind} SDK",
+            "image": f"peer-{kind}",
+            "dialect": "anthropic",
+            "packages": [package],
+            "programs": [{"name": kind, "command": [peer.program, "--version"], "expect": peer.states}],
+            "env": {"MODEL_URL": "{model_url}"},
+            "acp": launch,
+            "tools": {"run": [{"tool": "Bash", "arguments": {"command": "{command}"}}]},
+            "limits": {"memory_mb": 512, "pids": 128, "disk_mb": 64},
+        }
+        self.write("adapters", body)
+        self.write("surfaces", PEER_SURFACE)
         return adapter
 
     def sweep(

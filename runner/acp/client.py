@@ -97,8 +97,12 @@ class Client:
         return self.call("session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": text}]})
 
     def session_cancel(self, session_id: str) -> list[bytes]:
-        """Lines: session/cancel, then outcome `cancelled` for each open ask of the session (a MUST of the spec)."""
+        """Lines: session/cancel, then outcome `cancelled` for each open ask of the session (a MUST of the spec).
+
+        Open tool calls of the session count as cancelled (a SHOULD).
+        """
         session = self._session(session_id)
+        self._state.tool_calls.cancel(session_id)
         session.cancelling = bool(session.running)
         lines = [self.notify("session/cancel", {"sessionId": session_id})]
         asks = [ask for ask in self.open_requests if ask.method == "session/request_permission"]

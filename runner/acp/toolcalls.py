@@ -49,6 +49,8 @@ class ToolCall:
     orphaned: bool = False
     #: Permission requests that named it.
     asks: int = 0
+    #: It was open when its turn was cancelled: the client counts it as cancelled, whatever the agent still says.
+    cancelled: bool = False
     #: Bytes of the frames that rawInput and locations came from.
     weights: dict[str, int] = field(default_factory=dict)
 
@@ -99,11 +101,16 @@ class ToolCalls:
         found += _status(call, fields, seq)
         return found
 
+    def cancel(self, session_id: str) -> None:
+        """The session's turn is cancelled: a client marks what is open as cancelled at once (ACP, cancellation)."""
+        for call in self.calls.values():
+            call.cancelled = call.cancelled or (call.session_id == session_id and not call.final)
+
     def finish(self) -> list[Finding]:
         """What only the end of the stream can tell: calls that never became final, calls without a kind."""
         found: list[Finding] = []
         for call in self.calls.values():
-            if not call.final:
+            if not call.final and not call.cancelled:
                 found.append(Finding(f.TOOL_CALL_NOT_FINAL, f"{call.id}: last status {call.status}", call.last_seq))
             if call.kind is None:
                 found.append(Finding(f.TOOL_CALL_WITHOUT_KIND, f"{call.id}: no kind in any message", call.first_seq))

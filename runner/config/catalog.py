@@ -462,6 +462,7 @@ class _Resolver:
                 self._fault((*here, key), f"'{key}' needs at least 1 item(s)")
         self._expected(matrix, here)
         self._cross(matrix, here, given)
+        self._cancels(matrix, here)
         self._canaries(matrix, here)
 
     def _expected(self, matrix: Matrix, here: Place) -> None:
@@ -475,6 +476,14 @@ class _Resolver:
             known = self.catalog.adapter_ids()
             if not fnmatch.filter(known, glob):
                 self._fault((*here, "expect_of", glob), f"'{glob}' fits no adapter{suggest(glob, known)}")
+
+    def _cancels(self, matrix: Matrix, here: Place) -> None:
+        """Only over ACP is there a cancel."""
+        deaf = [name for name in matrix.surfaces if name in self.surfaces and self.surfaces[name].transport != "acp"]
+        for i, policy in enumerate(self.policies.get(policy_id(one)) for one in matrix.policies):
+            if deaf and policy is not None and policy.cancel is not None:
+                told = f"policy {quoted(policy.id)} cancels the turn, for which surface {quoted(deaf[0])} has no way"
+                self._fault((*here, "policies", i), told)
 
     def _canaries(self, matrix: Matrix, here: Place) -> None:
         """What a surface plants by name, its fixtures must have."""

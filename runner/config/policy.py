@@ -1,4 +1,4 @@
-"""A permission policy: how session/request_permission is answered, by option *kind*, never by option id."""
+"""How the user behaves: the answer to session/request_permission, by option *kind*, never by option id; a cancel."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Rule(Config):
     command: str | None = None
 
 
+class Cancel(Config):
+    """The user cancels the turn, once: session/cancel is sent `after_s` seconds after the moment `at` has come.
+
+    `start`: session/prompt was sent; `text`: the first piece of the answer; `tool`: the first tool call is heard of
+    (some agents tell of it only by asking for leave); `ask`: the first ask for leave, which then gets no other answer;
+    `terminal`: the agent waits for a command in a terminal of the client's.
+    """
+
+    at: Literal["start", "text", "tool", "ask", "terminal"]
+    after_s: float = Field(default=0.0, ge=0)
+
+
 class Policy(Config):
     """A named built-in (`Policy(id='allow_once', answer='allow_once')`) or one written in a sweep."""
 
@@ -34,6 +46,8 @@ class Policy(Config):
     delay_s: float = Field(default=0.0, ge=0)
     #: elicitation/create is answered with this action.
     elicitation: Literal["accept", "decline", "cancel"] = "decline"
+    #: None: turns run to their end.
+    cancel: Cancel | None = None
 
 
 BUILTIN: dict[str, Policy] = {

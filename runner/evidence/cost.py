@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.evidence.callbacks import callbacks, waits
+from runner.evidence.cancellation import cancellations
 from runner.evidence.handshake import handshake
 from runner.evidence.intervals import Span, clip, length_ms, ms, union
 from runner.evidence.messages import Message, exchanges
@@ -29,7 +30,8 @@ NAMES = (
 def cost(
     record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
 ) -> dict[str, float | None]:
-    """All of NAMES for one run, and `fault_lost_ms` where it met faults of the model.
+    """All of NAMES for one run, `fault_lost_ms` where it met faults of the model, `cancel_to_stop_ms` where a turn was
+    cancelled.
 
     A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
     """
@@ -48,6 +50,8 @@ def cost(
         values["wall_ms"] = wall
         values["overhead_ms"] = ms(record.start_ns, record.end_ns) - wall - verifying
 
+    for cancelled in cancellations(messages)[:1]:
+        values["cancel_to_stop_ms"] = cancelled.to_stop_ms
     turns = _turns(messages, cli, agent.spawn_ns)
     offset = record.clock_offset_ns
     model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side", "fault"))], turns)

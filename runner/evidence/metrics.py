@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from runner.acp.findings import SCHEMA_INVALID, SCHEMA_INVALID_TOLERATED
 from runner.evidence import cost, names, permissions, tokens
 from runner.evidence.callbacks import callbacks
+from runner.evidence.cancellation import cancellations
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import Message, as_text, decode, exchanges
 from runner.evidence.resilience import incidents, outcome
@@ -30,7 +31,8 @@ NAMES = (
     "side_requests", "tokens_reported", "tokens_served", "files_changed", "stop_reason", "default_mode",
     "schema_violations", "tools_offered", "files_outside", "names_tried", "frames", "late_updates",
 )  # fmt: skip
-#: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met.
+#: `faults.met`, `faults.retries` and `faults.outcome` stand beside these where the model's faults were met, and the
+#: `cancel_*` ones where a turn was cancelled.
 
 
 class Map(NamedTuple):
@@ -74,7 +76,7 @@ MAPS = _COUNTS | _NAMES | _VALUES
 #: Metrics that older reports lack.
 _LATER = frozenset({"tools_offered", "files_outside", "names_tried"})
 #: Names (or maps) that inform and are never gated, nor held against each other.
-INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings"})
+INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings", "cancel_updates_after"})
 
 Exact = dict[str, Any]
 Sampled = dict[str, float | None]
@@ -169,6 +171,7 @@ def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
     hello = handshake(messages)
     turns = exchanges(messages, "client", "session/prompt")
     violations = (SCHEMA_INVALID, SCHEMA_INVALID_TOLERATED)
+    cancelled = cancellations(messages)[:1]
     return {
         "tool_calls": len(calls),
         "permission_requests": len(asked),
@@ -182,6 +185,16 @@ def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
         "default_mode": hello.default_mode,
         "schema_violations": sum(finding.id in violations for finding in record.findings),
         "late_updates": counts.late_updates,
+        **{
+            f"cancel_{name}": value
+            for one in cancelled
+            for name, value in (
+                ("during", one.during),
+                ("stop", one.stop),
+                ("asks", one.asks),
+                ("updates_after", one.updates_after),
+            )
+        },
         **_flat("tool_calls_by_kind", Counter(map(kind_of, calls.values()))),
         **_flat("permission_requests_by_kind", permissions.by_kind(asked)),
         **_flat("permission_options", names.options(asked)),

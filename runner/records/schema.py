@@ -170,6 +170,8 @@ class Turn(Schema):
     sent_ns: int
     result_ns: int | None = None
     stop_reason: str | None = None
+    #: We sent session/cancel while it ran.
+    cancelled: bool = False
     #: A CLI's self-report (`duration_ms`); ACP: round trip.
     turn_ms: float | None = None
     usage: dict[str, Any] | None = None

@@ -43,22 +43,24 @@ def page(report: Report) -> Page:
     varying = [name for name in _IDENTITY if name == "surface" or len({getattr(arm, name) for arm in report.arms}) > 1]
     shared = [getattr(report.arms[0], name) for name in _IDENTITY if name not in varying] if report.arms else []
     varying.sort(key=lambda name: name != "surface")
-    labels = [" ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms]
 
+    labels = {arm.name: " ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms}
     listened = any(_names(arm) != NONE for arm in report.arms)
+    cancelled = [arm for arm in report.arms if "cancel_during" in arm.exact]
 
-    def sheet(title: str, columns: Sequence[tuple[str, Cell]]) -> Sheet:
-        rows = [(label, *(cell(arm) for _, cell in columns)) for label, arm in zip(labels, report.arms, strict=True)]
+    def sheet(title: str, columns: Sequence[tuple[str, Cell]], arms: Sequence[Arm]) -> Sheet:
+        rows = [(labels[arm.name], *(cell(arm) for _, cell in columns)) for arm in arms]
         return Sheet(title, ("/".join(varying), *(name for name, _ in columns)), tuple(rows))
 
     return Page(
         caption=", ".join(shared),
         sheets=(
-            sheet("Time, median [min-max]", (*_SIZE, *_TIME)),
-            sheet("Counts", _COUNTS),
-            sheet("The whole run, median [min-max]", _WHOLE),
-            *([sheet("Host names tried", _TRIED)] if listened else []),
-            *_findings("/".join(varying), labels, report.arms),
+            sheet("Time, median [min-max]", (*_SIZE, *_TIME), report.arms),
+            sheet("Counts", _COUNTS, report.arms),
+            sheet("The whole run, median [min-max]", _WHOLE, report.arms),
+            *([sheet("Cancelled turns, median [min-max]", _CANCELLED, cancelled)] if cancelled else []),
+            *([sheet("Host names tried", _TRIED, report.arms)] if listened else []),
+            *_findings("/".join(varying), list(labels.values()), report.arms),
         ),
         notes=tuple(notes(report)),
     )
@@ -158,6 +160,15 @@ _WHOLE: tuple[tuple[str, Cell], ...] = (
     ("cpu s", _time("cpu_s", 2)),
     ("memory MB", _time("peak_anon_mb")),
     ("overhead ms", _time("overhead_ms")),
+)
+#: Of arms with a cancelled turn.
+_CANCELLED: tuple[tuple[str, Cell], ...] = (
+    ("ended", lambda arm: "/".join(arm.outcomes)),
+    ("cancelled during", _count("cancel_during")),
+    ("asks cancelled", _count("cancel_asks")),
+    ("stop", _count("cancel_stop")),
+    ("to stop ms", _time("cancel_to_stop_ms")),
+    ("updates after", _count("cancel_updates_after")),
 )
 
 

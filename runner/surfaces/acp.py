@@ -19,6 +19,7 @@ from runner.acp.events import (
 from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
+from runner.config.policy import Cancel
 from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
 from runner.records.schema import Finding, Turn
 from runner.surfaces.callbacks import Answer, Callbacks
@@ -31,6 +32,8 @@ from runner.wire.jsonrpc import Id
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
+#: Kind of session/update -> the moment it is, for a policy that cancels.
+_MOMENTS = {"agent_message_chunk": "text", "tool_call": "tool", "tool_call_update": "tool"}
 
 
 class AcpDriver(Driver):
@@ -53,6 +56,11 @@ class AcpDriver(Driver):
         self._turn_updates = 0
         #: Asks that the policy never answers: they are open, but we owe nothing.
         self._ignored: list[OpenRequest] = []
+        #: When the user cancels, while that moment has not come.
+        self._awaited: Cancel | None = scene.policy.cancel
+        #: Session of the last prompt; whether its turn was cancelled.
+        self._prompted = ""
+        self._cancelled = False
 
     def play(self) -> None:
         scene, limits = self.scene, self.scene.deadlines
@@ -106,32 +114,66 @@ class AcpDriver(Driver):
         self.wait("configure", self.scene.deadlines.configure, lambda: self._configured > seen)
 
     def prompt(self, session: SessionCreated, text: str) -> None:
-        """One turn. Raises PhaseTimeout after a cancel, AgentError where it is answered with an error."""
+        """One turn, cancelled where the policy says so.
+
+        :raises PhaseTimeout: a deadline passed, and it was cancelled; or the cancel's own.
+        :raises AgentError: it was answered with an error, or the agent ended.
+        """
         limits = self.scene.deadlines
-        self._turn_over, self._turn_updates = False, 0
+        self._turn_over, self._turn_updates, self._cancelled = False, 0, False
+        self._prompted = session.session_id
         frame = self.send(self.client.session_prompt(session.session_id, text))
         assert frame is not None
         self.prompt_seqs = (frame.seq, None)
         self.played.turns.append(Turn(sent_ns=frame.t_ns))
+        self._has_come("start")
         try:
-            self.wait("first_update", limits.first_update, lambda: self._turn_updates > 0 or self._turn_over)
-            self.wait("turn", limits.turn, lambda: self._turn_over, silence=True)
+            self.wait("first_update", limits.first_update, lambda: self._turn_updates > 0 or self._stopping)
+            self.wait("turn", limits.turn, lambda: self._stopping, silence=True)
         except PhaseTimeout:
-            self._cancel(session)
+            self._cancel()
+            try:
+                self._grace()
+            except PhaseTimeout:
+                pass  # noted; the deadline that passed first is the run's outcome
+            except AgentError as problem:
+                self._note("cancel-ended-agent", f"after session/cancel the agent {problem}")
             raise
+        self._grace()
 
-    def _cancel(self, session: SessionCreated) -> None:
-        """session/cancel, then a grace in which the agent still gets every answer and may end its turn."""
-        self.played.unreachable = "the turn was cancelled"
-        for line in self.client.session_cancel(session.session_id):
-            self.send(line)
-        self._ignored.clear()
+    @property
+    def _stopping(self) -> bool:
+        return self._turn_over or self._cancelled
+
+    def _grace(self) -> None:
+        """The time after session/cancel in which the agent still gets every answer and has to end its turn."""
         try:
             self.wait("cancel_grace", self.scene.deadlines.cancel_grace, lambda: self._turn_over)
         except PhaseTimeout:
             self._note(CANCEL_NOT_HONOURED, "no response to session/prompt within the grace after session/cancel")
-        except AgentError as problem:
-            self._note("cancel-ended-agent", f"after session/cancel the agent {problem}")
+            raise
+
+    def _cancel(self) -> None:
+        """Send session/cancel, with the answers it owes to open asks; nothing where the turn is over."""
+        if self._turn_over:
+            return
+        self._cancelled = self.played.turns[-1].cancelled = True
+        self.played.unreachable = "the turn was cancelled"
+        for line in self.client.session_cancel(self._prompted):
+            self.send(line)
+        self._ignored.clear()
+
+    def _has_come(self, moment: str) -> bool:
+        """Whether this is the moment at which the user cancels; then the turn is cancelled, now or a little later."""
+        awaited = self._awaited
+        if awaited is None or awaited.at != moment or self._turn_over or not self.played.turns:
+            return False
+        self._awaited = None
+        if awaited.after_s:
+            self.later(awaited.after_s, self._cancel)
+        else:
+            self._cancel()
+        return True
 
     # receiving
 
@@ -148,12 +190,16 @@ class AcpDriver(Driver):
             case Update():
                 self.updates.append((event.seq, event.session_id, event.kind))
                 self._turn_updates += event.phase == "turn"
+                if event.phase == "turn" and event.kind in _MOMENTS:
+                    self._has_come(_MOMENTS[event.kind])
             case PermissionRequest(reply=b""):
                 self._permission(event)
             case ClientRequest():
                 self.callbacks.serve(
                     event.method, event.params, event.seq, event.t_ns, lambda answer: self._respond(event, answer)
                 )
+                if event.method == "terminal/wait_for_exit":
+                    self._has_come("terminal")
             case RequestCancelled():
                 self._ignored = [request for request in self._ignored if request in self.client.open_requests]
             case Initialized():
@@ -197,6 +243,9 @@ class AcpDriver(Driver):
         turn.usage = usage if isinstance(usage, dict) else None
 
     def _permission(self, event: PermissionRequest) -> None:
+        if self._has_come("ask"):
+            return  # it stays open until the cancel, which answers it
+        self._has_come("tool")
         decision = decide(self.scene.policy, event.params, self.client.tool_calls.calls)
         if decision.note:
             self._note("policy-fallback", decision.note, event.seq)
@@ -231,6 +280,9 @@ class AcpDriver(Driver):
         self.note(Finding(id=finding, message=message, seq=seq))
 
     def conclude(self) -> None:
+        if self.scene.policy.cancel is not None and not any(turn.cancelled for turn in self.played.turns):
+            told = f"no turn was cancelled: {self.scene.policy.cancel.at} never came, or too late"
+            self._note("cancel-moment-missed", told)
         self.played.ledger, self.played.buffers = self.documents.close()
         self.client.finish()
         for found in self.client.findings.kept:

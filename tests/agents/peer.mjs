@@ -35,6 +35,8 @@ async function refused(call, code, words) {
 
 // session/update, every kind that the SDK has in its stable protocol
 
+const tell = (client, update) => client.notify(on.session.update, { sessionId: session, update });
+
 async function updates(client) {
   const option = { type: "boolean", id: "loud", name: "Loud", currentValue: false };
   for (const update of [
@@ -53,7 +55,7 @@ async function updates(client) {
     { sessionUpdate: "tool_call", toolCallId: "call-1", title: "Look", kind: "read", status: "pending" },
     { sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "completed", content: [{ type: "content", content: text }] },
   ]) {
-    await client.notify(on.session.update, { sessionId: session, update });
+    await tell(client, update);
   }
 }
 
@@ -93,13 +95,14 @@ async function ask(client) {
   return (await client.request(on.session.requestPermission, { sessionId: session, toolCall, options })).outcome;
 }
 
+const announced = { sessionUpdate: "tool_call", toolCallId: "call-2", title: "Edit", kind: "edit", status: "pending" };
+
 async function permission(client) {
-  const tell = (update) => client.notify(on.session.update, { sessionId: session, update });
-  await tell({ sessionUpdate: "tool_call", toolCallId: "call-2", title: "Edit", kind: "edit", status: "pending" });
+  await tell(client, announced);
   const outcome = await ask(client);
   demand(outcome.outcome === "selected", "an ask is answered with a choice");
   demand(outcome.optionId === "id-2", "the choice is the policy's, by kind");
-  await tell({ sessionUpdate: "tool_call_update", toolCallId: "call-2", status: "completed" });
+  await tell(client, { sessionUpdate: "tool_call_update", toolCallId: "call-2", status: "completed" });
 }
 
 // terminal/*
@@ -136,7 +139,7 @@ async function terminals(client) {
   demand(output.output === "begun\n", "the output of a killed command is still there");
   const shown = { type: "terminal", terminalId: three.id };
   const update = { sessionUpdate: "tool_call", toolCallId: "call-3", title: "Run", kind: "execute", status: "completed", content: [shown] };
-  await client.notify(on.session.update, { sessionId: session, update });
+  await tell(client, update);
   await three.release();
 }
 
@@ -156,6 +159,7 @@ async function form(client) {
 // what is open when the client cancels
 
 async function cancelledAsk(client) {
+  await tell(client, announced);
   demand((await ask(client)).outcome === "cancelled", "an open ask is answered `cancelled`");
   await cancelled.promise;
   demand((await ask(client)).outcome === "cancelled", "an ask after the cancel too");

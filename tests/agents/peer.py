@@ -142,9 +142,12 @@ class Peer:
         reply = await self.client.request_permission(session_id=session, tool_call=call, options=self.options())
         return reply.outcome
 
-    async def permission(self, session: str) -> None:
+    async def announce(self, session: str) -> None:
         start = acp.start_tool_call("call-2", "Edit", kind="edit", status="pending")
         await self.client.session_update(session_id=session, update=start)
+
+    async def permission(self, session: str) -> None:
+        await self.announce(session)
         outcome = await self.ask(session)
         demand(outcome.outcome == "selected", "an ask is answered with a choice")
         demand(outcome.option_id == "id-2", "the choice is the policy's, by kind")
@@ -214,6 +217,7 @@ class Peer:
     # what is open when the client cancels
 
     async def cancelled_ask(self, session: str) -> None:
+        await self.announce(session)
         outcome = await self.ask(session)
         demand(outcome.outcome == "cancelled", "an open ask is answered `cancelled`")
         await asyncio.wait_for(self.cancelled.wait(), 5)

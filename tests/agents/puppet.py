@@ -88,6 +88,11 @@ class Puppet:
         self.prompt = self.request
         self.do_say({"text": "..."})
 
+    def do_await_answer(self, act: Act) -> None:
+        """Read on until the request `id` of our own is answered."""
+        while self.read().get("id") != act["id"]:
+            pass
+
     def do_keep(self, _act: Act) -> None:
         """Remember the awaited request as the prompt."""
         self.prompt = self.request
@@ -232,7 +237,7 @@ class Puppet:
 
     def play(self, acts: list[Act]) -> None:
         for act in acts:
-            handler: Callable[[Act], None] = getattr(self, "do_" + act["do"])
+            handler: Callable[[Act], None] = getattr(self, "do_" + act["do"].replace("-", "_"))
             handler(act)
 
     # the session

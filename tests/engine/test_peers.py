@@ -56,3 +56,17 @@ def test_a_peer_says_so_where_an_answer_is_wrong(lab: Lab, kind: PeerKind) -> No
     _, (record,) = lab.sweep(lab.peer(kind), surfaces=["acp-peer"], policies=[policy], expect="agent-error")
     assert record.outcome == "agent-error"
     assert "the client is wrong: the choice is the policy's, by kind" in record.reason
+
+
+@pytest.mark.parametrize(("mode", "moment"), [("ask", "ask"), ("wait", "terminal")])
+@pytest.mark.parametrize("kind", PEERS)
+def test_a_peer_finds_a_cancel_right(lab: Lab, kind: PeerKind, mode: str, moment: str) -> None:
+    policy = {"id": f"cancel-{moment}", "cancel": {"at": moment}}
+    adapter = lab.peer(kind, mode)
+    result, (record,) = lab.sweep(adapter, surfaces=["acp-peer"], policies=[policy], expect="task-failed")
+    assert record.outcome == "task-failed", (record.reason, stderr(result, record))
+    assert record.findings == []
+    exact = record.exact
+    assert (exact["cancel_during"], exact["cancel_stop"]) == (moment, "cancelled")
+    assert exact["permission_requests"] == (2 if moment == "ask" else 0)
+    assert record.sampled["cancel_to_stop_ms"] is not None

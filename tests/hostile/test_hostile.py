@@ -45,6 +45,15 @@ def acts(case: dict[str, Any]) -> list[dict[str, Any]]:
     return [act for one in case["acts"] for act in (WORDS[one] if isinstance(one, str) else [one])]
 
 
+def cancelling(case: dict[str, Any]) -> dict[str, Any]:
+    """The policy of a case whose user cancels; whoever is to stop in time has more than a moment for it."""
+    if "cancel" not in case:
+        return {}
+    policy = {"id": f"cancel-{case['cancel']}", "cancel": {"at": case["cancel"]}}
+    slow = {} if case["outcome"] == "timeout:cancel_grace" else {"knobs": {"deadlines": {"cancel_grace": 10.0}}}
+    return {"policies": [policy], **slow}
+
+
 @dataclass(frozen=True)
 class Played:
     """The sweep of all cases: records by case, exit code, peak memory in MB, what it said."""
@@ -59,6 +68,7 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = tmp_path_factory.mktemp("hostile")
     lab = Lab(folder / "lab")
+    lab.write("surfaces", {"id": "acp-second-prompt", "transport": "acp", "probes": [{"do": "prompt"}]})
     matrices = []
     for case in CASES:
         # A case with a turn of its own needs it for sheer volume.
@@ -71,6 +81,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
                 "fixtures": ["semver"],
                 "models": ["scripted/one-word"],
                 "expect": case["outcome"],
+                **cancelling(case),
             }
         )
     slow = {case["name"] for case in CASES if "turn" in case}
@@ -149,6 +160,16 @@ def test_the_findings(played: Played, case: dict[str, Any]) -> None:
     if "survivors" in case:
         assert record.agent is not None
         assert len(record.agent.survivors) == case["survivors"]
+
+
+@pytest.mark.parametrize("case", [one for one in CASES if "stop" in one], ids=lambda case: str(case["name"]))
+def test_what_became_of_a_cancelled_turn(played: Played, case: dict[str, Any]) -> None:
+    record = played.records[case["name"]]
+    assert record.exact["cancel_during"] == case["cancel"]
+    assert record.exact["cancel_stop"] == case["stop"]
+    assert record.exact["cancel_asks"] == (case["cancel"] == "ask")
+    assert (record.sampled["cancel_to_stop_ms"] is None) == (case["stop"] is None)
+    assert record.turns[0].cancelled
 
 
 def test_our_memory_stays_flat(played: Played) -> None:

@@ -88,6 +88,16 @@ def test_the_end_tells_calls_that_never_became_final(status: str | None, final: 
     assert [finding.id for finding in calls.finish()] == ([] if final else ["tool-call-not-final"])
 
 
+def test_a_call_that_was_open_when_its_turn_was_cancelled_owes_no_end() -> None:
+    calls = ToolCalls()
+    seen(calls, "tool_call", kind="read", status="in_progress")
+    (call,) = calls.calls.values()
+    calls.cancel("another")
+    assert not call.cancelled
+    calls.cancel(call.session_id)
+    assert calls.finish() == []
+
+
 def test_the_end_tells_calls_without_a_kind() -> None:
     calls = ToolCalls()
     seen(calls, "tool_call", 5, status="completed")

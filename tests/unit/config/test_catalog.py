@@ -246,3 +246,11 @@ def test_adapters_and_knobs_of_the_whole_sweep(root: Path) -> None:
     swap(sweep_of(root), "adapters: [agent@1.0.0]", "adapters: [agnt@1.0.0]")
     (found,) = faults(root)
     assert "small.yaml:8: unknown adapter 'agnt@1.0.0'" in found
+
+
+def test_a_policy_that_cancels_needs_a_surface_with_a_cancel(root: Path) -> None:
+    swap(sweep_of(root), "    models:", "    policies: [allow_once, {id: stop, cancel: {at: text}}]\n    models:")
+    told = "policy 'stop' cancels the turn, for which surface 'cli' has no way"
+    assert faults(root) == [f"configs/sweeps/small.yaml:6: {told}"]
+    swap(sweep_of(root), ", cli]", "]")
+    assert loaded(root).policies["stop"].cancel is not None

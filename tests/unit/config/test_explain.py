@@ -92,7 +92,7 @@ def test_misspelt_key_is_told_once(tmp_path: Path) -> None:
 
 def test_key_with_no_near_name_lists_those_not_yet_given(tmp_path: Path) -> None:
     found = lines(tmp_path, Policy, "id: x\nqqqq: 1\nanswer: never\n")
-    assert found == ["2: unknown key 'qqqq'; valid: rules, delay_s, elicitation"]
+    assert found == ["2: unknown key 'qqqq'; valid: rules, delay_s, elicitation, cancel"]
 
 
 def test_key_of_a_closed_set(tmp_path: Path) -> None:

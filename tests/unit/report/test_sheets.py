@@ -204,3 +204,25 @@ def test_findings_have_a_table_where_there_are_some() -> None:
     }
     (sheet,) = [sheet for sheet in page(found).sheets if sheet.title == "Findings"]
     assert sheet.rows == (("acp", "late-update", "1/2", "2"), ("acp", "tool-call-without-kind", "2/2", "3"))
+
+
+def test_cancelled_turns_have_a_table_of_their_own() -> None:
+    assert "Cancelled" not in {sheet.title.partition(" ")[0] for sheet in page(plain()).sheets}
+    planned = [cell("acp", number, policy="stop", expect="task-failed") for number in (1, 2)]
+    stopped = {"cancel_during": "text", "cancel_stop": "cancelled", "cancel_asks": 0}
+    records = [
+        run(
+            each,
+            outcome="task-failed",
+            exact=exact("acp") | stopped | {"cancel_updates_after": each.replicate},
+            sampled={"cancel_to_stop_ms": 10.0 * each.replicate},
+        )
+        for each in planned
+    ]
+    other = cell("acp-nocaps", 1)
+    report = build(SWEEP, LOCK, [*planned, other], [*records, run(other)])
+    (sheet,) = (sheet for sheet in page(report).sheets if sheet.title.startswith("Cancelled turns"))
+    assert sheet.headers[1:] == ("ended", "cancelled during", "asks cancelled", "stop", "to stop ms", "updates after")
+    assert [row[1:] for row in sheet.rows] == [("task-failed", "text", "0", "cancelled", "15 [10-20]", "1-2*")]
+    # How many updates still come is information, not a count that must be the same.
+    assert note(report, "nondeterministic") is None

@@ -89,7 +89,7 @@ class FakeAgent(Wire):
         self.say({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return self.read()
 
-    def update(self, kind: str, **fields: Any) -> None:
+    def update(self, kind: str, /, **fields: Any) -> None:
         params = {"sessionId": "s", "update": {"sessionUpdate": kind, **fields}}
         self.say({"jsonrpc": "2.0", "method": "session/update", "params": params})
 

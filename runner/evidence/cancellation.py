@@ -1,0 +1,80 @@
+"""What became of a turn that was cancelled: what it was at, how it ended, how long that took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.acp.gates import TURN_KINDS
+from runner.evidence.intervals import ms
+from runner.evidence.messages import Message, as_object, as_text, exchanges, updates
+from runner.evidence.toolcalls import tool_calls
+
+#: Kinds of session/update that are the model's words.
+_TEXT = frozenset({"agent_message_chunk", "agent_thought_chunk"})
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """One session/cancel while a prompt ran.
+
+    `during`: what was under way when it was sent, the first of `terminal` (the agent waited for a command in a
+    terminal of the client's), `ask` (for leave), `tool` (a tool call was not final), `text`, `start` (nothing of the
+    turn had come), `turn` (none of these).
+    `asks`: open asks that were answered `cancelled`.
+    `stop`: the stop reason, `error`, or None where the prompt was never answered.
+    `to_stop_ms`: from the cancel to the prompt's response. `updates_after`: updates between the two.
+    """
+
+    seq: int
+    during: str
+    asks: int
+    stop: str | None
+    to_stop_ms: float | None
+    updates_after: int
+
+
+def cancellations(messages: Sequence[Message]) -> list[Cancellation]:
+    """The cancels of a run in order; one that no running prompt belongs to is left out."""
+    found: list[Cancellation] = []
+    turns = exchanges(messages, "client", "session/prompt")
+    for message in messages:
+        if message.sender != "client" or message.method != "session/cancel" or message.kind != "notification":
+            continue
+        for turn in turns:
+            answered = turn.response.seq if turn.response is not None else None
+            if turn.request.seq < message.seq and (answered is None or answered > message.seq):
+                found.append(_cancellation(messages, message, turn.request, turn.response))
+    return found
+
+
+def _cancellation(
+    messages: Sequence[Message], cancel: Message, prompt: Message, answer: Message | None
+) -> Cancellation:
+    open_asks = [
+        one
+        for one in exchanges(messages, "agent")
+        if one.request.seq < cancel.seq and (one.response is None or one.response.seq > cancel.seq)
+    ]
+    asks = [one for one in open_asks if one.request.method == "session/request_permission"]
+    waits = any(one.request.method == "terminal/wait_for_exit" for one in open_asks)
+    before = [message for message in messages if prompt.seq < message.seq < cancel.seq]
+    calling = any(not call.final for call in tool_calls(before).values())
+    kinds = [update.kind for update in updates(before) if update.kind in TURN_KINDS]
+    words = bool(kinds) and kinds[-1] in _TEXT
+    moments = (("terminal", waits), ("ask", bool(asks)), ("tool", calling), ("text", words), ("start", not kinds))
+    until = answer.seq if answer is not None else math.inf
+    outcomes = [as_object((one.result or {}).get("outcome")).get("outcome") for one in asks]
+    return Cancellation(
+        seq=cancel.seq,
+        during=next((name for name, true in moments if true), "turn"),
+        asks=outcomes.count("cancelled"),
+        stop=None
+        if answer is None
+        else "error"
+        if answer.kind == "error"
+        else as_text(answer.payload.get("stopReason")),
+        to_stop_ms=ms(cancel.t_ns, answer.t_ns) if answer is not None else None,
+        updates_after=sum(cancel.seq < update.message.seq < until for update in updates(messages)),
+    )

@@ -1,7 +1,7 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test long agents lint chaos soak images doctor clean
+.PHONY: help setup sweep test long agents lint chaos floods soak images doctor clean
 
 PYTHON_FILES := runner tests
 # Files side by side, a worker a core; one that times runs takes them one at a time anyway.
@@ -34,6 +34,9 @@ chaos: setup ## Kill controller, gateway, agents and engine at random moments, r
 agents: setup ## Build every adapter, hold it against its measured facts, and run all of them over all their surfaces
 	.venv/bin/python -m pytest tests/engine/test_agents.py tests/engine/test_versions.py -m agents
 	@.venv/bin/acpbench sweep configs/sweeps/all-agents.yaml
+
+floods: setup ## What an agent prints by the gigabyte, and our own peak memory meanwhile
+	@.venv/bin/python -m tests.hostile.floods
 
 soak: setup ## 200 runs in one process: what it holds at the start and at the end
 	@.venv/bin/python -m tests.hostile.soak --runs 200

@@ -20,7 +20,7 @@ import json
 import secrets
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from runner.config.adapter import Adapter, Launch
 from runner.config.catalog import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
+from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.cassette import drift, dump, tape_of
@@ -59,7 +60,8 @@ from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 from runner.verifier import Verifier, guest_command
-from runner.wire.log import read_frames
+from runner.wire.frames import Frame
+from runner.wire.log import LoggedFrames
 
 MODEL_PORT = 4010
 #: Seconds that a container may take to end after its guest has.
@@ -453,7 +455,9 @@ class Run:
     def _commit(self, started_at: str, start_ns: int, end_ns: int) -> Record:
         cell, played = self._cell, self._played
         cli: CliResult | None = None
-        frames = list(read_frames(self._attempt.path / "frames.jsonl")) if self._pipe is not None else []
+        frames: Iterable[Frame] = ()
+        if self._pipe is not None:
+            frames = LoggedFrames(self._attempt.path / "frames.jsonl")
         turns = list(played.turns) if played else []
         findings = self._findings + (played.findings if played else [])
         if self._surface.transport == "cli" and self._spawn_ns is not None:
@@ -506,7 +510,11 @@ class Run:
             clock_offset_ns=self._offset_ns,
             cut=self._pipe.cut() if self._pipe else {},
         )
-        exact, sampled = compute(record, frames, self._entries, cli, self._left, self._names)
+        messages = decode(frames)
+        if messages.left_out:
+            told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
+            record.findings.append(Finding(id="evidence-cut", message=told))
+        exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:
             record = self._redacted(record, self._bench.redactor)

@@ -1,10 +1,13 @@
-"""A frame log decoded: JSON-RPC messages with who sent them, when, and which request each response answers."""
+"""A frame log decoded: JSON-RPC messages with who sent them, when, and which request each response answers.
+
+An agent may print millions of messages: what is held of them in memory is bounded, and what is left out is counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from runner.wire import jsonrpc
 from runner.wire.frames import Frame
@@ -15,9 +18,21 @@ Kind = Literal["request", "notification", "result", "error", "invalid"]
 
 #: Which channel carries which party's messages; stderr carries none.
 _SENDERS: dict[str, Party] = {"stdin": "client", "stdout": "agent"}
+#: Updates that come in pieces. Of a piece its kind, session and message are held, not its text: no evidence reads that.
+CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"})
+
+#: What is held of one run, bytes: some 160,000 pieces of text, or 40,000 small messages of other kinds.
+_HELD_BYTES: Final = 48_000_000
+#: A message by itself; what its payload takes beyond the bytes of its frame.
+_MESSAGE_BYTES: Final = 300
+_PAYLOAD_BYTES: Final = 900
+#: Shared by all that have none.
+_EMPTY: Final[dict[str, Any]] = {}
+#: Distinct payloads of pieces that are shared.
+_SHARED: Final = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """One frame of the conversation.
 
@@ -35,6 +50,12 @@ class Message:
     method: str | None = None
     payload: dict[str, Any] = field(default_factory=dict)
     answers: int | None = None
+
+
+class Messages(list[Message]):
+    """Messages in the log's order; `left_out`: how many more the log has than are held."""
+
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,9 +81,14 @@ class Update:
     body: dict[str, Any]
 
 
-def decode(frames: Iterable[Frame]) -> list[Message]:
-    """Every stdin and stdout frame as a message, in the log's order. Never raises for what a frame holds."""
-    messages: list[Message] = []
+def decode(frames: Iterable[Frame], *, held_bytes: int = _HELD_BYTES, whole: bool = False) -> Messages:
+    """Every stdin and stdout frame as a message, in the log's order. Never raises for what a frame holds.
+
+    What goes beyond `held_bytes` is left out; responses to requests that are held never are. `whole`: everything is
+    held, the text of pieces too.
+    """
+    messages = Messages()
+    pieces = _Pieces()
     #: (who asked, id) -> open requests, latest last: the two parties' ids are apart.
     waiting: dict[tuple[Party, Id], list[Message]] = {}
     for frame in frames:
@@ -70,15 +96,55 @@ def decode(frames: Iterable[Frame]) -> list[Message]:
         if sender is None:
             continue
         message = _message(frame, sender)
-        if message.kind == "request":
-            waiting.setdefault((sender, message.id), []).append(message)
-        elif message.kind in ("result", "error"):
+        if not whole:
+            message = pieces.slim(message)
+        if message.kind in ("result", "error"):
             requests = waiting.get(("agent" if sender == "client" else "client", message.id))
             if requests:
                 request = requests.pop()
                 message = replace(message, method=request.method, answers=request.seq)
+        held_bytes -= _MESSAGE_BYTES
+        if message.payload and not pieces.shared(message):
+            held_bytes -= _PAYLOAD_BYTES + message.length
+        if held_bytes < 0 and message.answers is None and not whole:
+            messages.left_out += 1
+            continue
+        if message.kind == "request":
+            waiting.setdefault((sender, message.id), []).append(message)
         messages.append(message)
     return messages
+
+
+class _Pieces:
+    """Payloads of the pieces of one message, which differ in their text alone: one for all of them."""
+
+    def __init__(self) -> None:
+        self._payloads: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+
+    def slim(self, message: Message) -> Message:
+        """The message, without the text where it is a piece."""
+        key = _piece(message)
+        if key is None or (key not in self._payloads and len(self._payloads) >= _SHARED):
+            return message
+        session, kind, identity = key
+        named = {} if identity is None else {"messageId": identity}
+        payload = {"sessionId": session, "update": {"sessionUpdate": kind, **named}}
+        return replace(message, payload=self._payloads.setdefault(key, payload))
+
+    def shared(self, message: Message) -> bool:
+        key = _piece(message)
+        return key is not None and self._payloads.get(key) is message.payload
+
+
+def _piece(message: Message) -> tuple[str, str, str | None] | None:
+    """(session, kind, message) of a piece of text; None for every other message."""
+    if message.method != "session/update" or message.kind != "notification":
+        return None
+    session, update = as_text(message.payload.get("sessionId")), as_object(message.payload.get("update"))
+    kind = as_text(update.get("sessionUpdate"))
+    if session is None or kind not in CHUNKS:
+        return None
+    return session, kind, as_text(update.get("messageId"))
 
 
 def exchanges(messages: Sequence[Message], sender: Party, method: str | None = None) -> list[Exchange]:
@@ -128,7 +194,7 @@ def as_count(value: Any) -> int | None:
 
 
 def _message(frame: Frame, sender: Party) -> Message:
-    plain = Message(seq=frame.seq, t_ns=frame.t_ns, sender=sender, kind="invalid", length=frame.length)
+    plain = Message(frame.seq, frame.t_ns, sender, "invalid", frame.length, payload=_EMPTY)
     match jsonrpc.decode(frame.raw):
         case jsonrpc.Request(id=identity, method=method, params=params):
             return replace(plain, kind="request", id=identity, method=method, payload=as_object(params))

@@ -15,14 +15,13 @@ from runner.evidence import cost, names, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.cancellation import cancellations
 from runner.evidence.handshake import handshake
-from runner.evidence.messages import Message, as_text, decode, exchanges
+from runner.evidence.messages import Message, Messages, as_text, exchanges
 from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
 from runner.evidence.toolcalls import distinct_terminal_items, kind_of, tool_calls
 from runner.gateway.journal import Entry
 from runner.records.schema import Record
 from runner.surfaces.cli_parsers import CliResult
-from runner.wire.frames import Frame
 
 #: Exact metrics that every run has (null where its surface has no such thing), in the order of a report.
 NAMES = (
@@ -95,20 +94,19 @@ class Left:
 
 def compute(
     record: Record,
-    frames: Iterable[Frame],
+    messages: Messages,
     entries: Sequence[Entry],
     cli: CliResult | None,
     left: Left | None = None,
     tried: Iterable[str] | None = None,
 ) -> tuple[Exact, Sampled]:
-    """(exact, sampled) metrics of one run from its frame log and its model journal.
+    """(exact, sampled) metrics of one run from its decoded frame log and its model journal.
 
     `left` None: nobody looked. `tried`: the host names that the agent asked for; None: nobody listened.
 
     `cli`: what the CLI's output parser made of the run; None: the run spoke ACP. Of `record` only what the frames
     cannot tell is used: start and end, the agent's exit, the verdict, the findings of schema validation.
     """
-    messages = decode(frames)
     exact: Exact = dict.fromkeys(NAMES)
     exact["model_requests"] = sum(entry.kind == "main" for entry in entries)
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
@@ -131,7 +129,7 @@ def compute(
         exact.update(_counted("files_outside", files))
     if tried is not None:
         exact.update(_counted("names_tried", sorted(set(tried))))
-    exact["frames"] = len(messages)
+    exact["frames"] = len(messages) + messages.left_out
     # Some depend on how soon an agent's processes end: they inform.
     exact.update(_flat("findings", Counter(finding.id for finding in record.findings)))
     exact.update(_of_acp(record, messages) if cli is None else _of_cli(cli))

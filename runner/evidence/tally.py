@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import Message, Party, Update, as_text, exchanges, updates
+from runner.evidence.messages import CHUNKS, Message, Party, Update, as_text, exchanges, updates
 
-#: Updates that arrive in pieces; pieces of one message are one.
-_CHUNKS = frozenset({"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"})
 #: Kinds that are coalesced.
-_PIECES = _CHUNKS | {"tool_call_update"}
+_PIECES = CHUNKS | {"tool_call_update"}
 #: Updates after which the next piece without a messageId starts a new message. Usage, titles, modes and announcements
 #: are left out: agents send them beside the text, at any moment.
-_BREAKS = _CHUNKS | {"tool_call", "tool_call_update", "plan", "plan_update"}
+_BREAKS = CHUNKS | {"tool_call", "tool_call_update", "plan", "plan_update"}
 #: Requests of the client while which an agent sends the parts of a turn.
 _CARRIERS = frozenset({"session/prompt", "session/load"})
 
@@ -111,7 +109,7 @@ def _coalesced(news: Sequence[Update], prompts: Sequence[int]) -> Counter[str]:
         while later and later[0] < update.message.seq:
             later.pop(0)
             running.clear()
-        if update.kind in _CHUNKS:
+        if update.kind in CHUNKS:
             identity = as_text(update.body.get("messageId"))
             if identity is not None:
                 key = (update.session, update.kind, identity)

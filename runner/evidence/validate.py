@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from runner.acp.findings import UNTERMINATED
@@ -14,11 +15,14 @@ from runner.wire.frames import Frame
 
 #: Invalid by the newest schema alone: no defect of an adapter built with an older one, but news for its maintainer.
 NEWEST_INVALID = "schema-newest-invalid"
+#: Invalid frames that are named, by one schema: an agent may send any number of them.
+_NAMED = 1000
 
 
-def schema_findings(frames: Sequence[Frame], schemas: Mapping[str, Path]) -> list[Finding]:
+def schema_findings(frames: Iterable[Frame], schemas: Mapping[str, Path]) -> list[Finding]:
     """Findings for the agent's frames.
 
+    :param frames: read once per schema.
     :param schemas: SDK version -> schema file; the last one is the adapter's own, the others are newer.
     :raises OSError, ValueError: a schema file is gone or is no ACP schema.
     """
@@ -26,16 +30,16 @@ def schema_findings(frames: Sequence[Frame], schemas: Mapping[str, Path]) -> lis
     if not schemas:
         return found
     *newer, (own, path) = schemas.items()
-    wrong = {finding.seq: finding for finding in check_frames(_validator(path), frames)}
+    wrong = {finding.seq: finding for finding in islice(check_frames(_validator(path), frames), _NAMED)}
     found += [Finding(id=one.id, message=f"SDK {own}: {one.message}", seq=one.seq) for one in wrong.values()]
     for version, other in newer:
-        for one in check_frames(_validator(other), frames):
+        for one in islice(check_frames(_validator(other), frames), _NAMED):
             if one.seq not in wrong:
                 found.append(Finding(id=NEWEST_INVALID, message=f"SDK {version}: {one.message}", seq=one.seq))
     return found
 
 
-def tail_findings(frames: Sequence[Frame]) -> list[Finding]:
+def tail_findings(frames: Iterable[Frame]) -> list[Finding]:
     """A stream that ended inside a line shows only when the container is gone, after whoever drove the agent."""
     return [
         Finding(id=UNTERMINATED, message="the stream ended inside a line", seq=frame.seq)

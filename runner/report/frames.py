@@ -37,7 +37,7 @@ def render(
     if not frames:
         return
     start = frames[0].t_ns if origin_ns is None else origin_ns
-    messages = {message.seq: message for message in decode(frames)}
+    messages = {message.seq: message for message in decode(frames, whole=True)}
     digits = max(seq_columns, len(str(frames[-1].seq)))
     size = max(size_columns, len(str(max(frame.length for frame in frames))))
     for frame in frames:

@@ -32,6 +32,8 @@ from runner.wire.jsonrpc import Id
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
+#: Updates that are held for probes.
+_UPDATES = 100_000
 #: Kind of session/update -> the moment it is, for a policy that cancels.
 _MOMENTS = {"agent_message_chunk": "text", "tool_call": "tool", "tool_call_update": "tool"}
 
@@ -47,7 +49,7 @@ class AcpDriver(Driver):
         self._session: SessionCreated | None = None
         self._turn_over = False
         self._configured = 0
-        #: Every session/update: seq, session, kind.
+        #: Every session/update, for the probes after the turn: seq, session, kind.
         self.updates: list[tuple[int, str, str]] = []
         #: What our requests were answered, by their ids.
         self.answers: dict[Id, CallDone | SessionCreated | PromptDone | PeerError] = {}
@@ -188,7 +190,8 @@ class AcpDriver(Driver):
     def _react(self, event: Event) -> None:
         match event:
             case Update():
-                self.updates.append((event.seq, event.session_id, event.kind))
+                if self.scene.surface.probes and len(self.updates) < _UPDATES:
+                    self.updates.append((event.seq, event.session_id, event.kind))
                 self._turn_updates += event.phase == "turn"
                 if event.phase == "turn" and event.kind in _MOMENTS:
                     self._has_come(_MOMENTS[event.kind])

@@ -33,6 +33,8 @@ from runner.wire.log import STDERR_LOG, FrameLogWriter
 
 #: Frames the driver may be behind; beyond it the drain waits, and so does the agent: memory stays flat.
 _BACKLOG = 4096
+#: The same in bytes; one frame may be as large as it likes.
+_BACKLOG_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Inbox:
 
     def __init__(self) -> None:
         self._items: queue.Queue[Item] = queue.Queue(maxsize=_BACKLOG)
+        #: Of the frames in the queue; there is room while it is positive.
+        self._room = _BACKLOG_BYTES
+        self._roomy = threading.Condition()
         self._stop: Stop | None = None
         self._told = False
 
@@ -73,6 +78,8 @@ class Inbox:
             with contextlib.suppress(queue.Full):
                 self._items.put_nowait(Done(_nothing))  # wakes a `get` that waits on an empty queue
             return
+        if isinstance(item, Frame) and not self._admit(item.length):
+            return  # nobody reads on; the log has it
         while True:
             try:
                 self._items.put(item, timeout=0.5)
@@ -88,10 +95,23 @@ class Inbox:
         if not self._pending_stop():
             with contextlib.suppress(queue.Empty):
                 item = self._items.get(timeout=max(0.0, timeout_s))
+        if isinstance(item, Frame):
+            with self._roomy:
+                self._room += item.length
+                self._roomy.notify()
         if self._pending_stop():
             self._told = True
             return self._stop
         return item
+
+    def _admit(self, length: int) -> bool:
+        """Wait for room, then take it; False where nobody reads on."""
+        with self._roomy:
+            while not self._roomy.wait_for(lambda: self._room > 0, timeout=0.5):
+                if self._told:
+                    return False
+            self._room -= length
+            return True
 
     def _pending_stop(self) -> bool:
         return self._stop is not None and not self._told

@@ -12,6 +12,7 @@ import json
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -158,6 +159,16 @@ def read_frames(path: Path) -> Iterator[Frame]:
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path}:{number}: not a frame: {error}") from error
             yield frame
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFrames:
+    """The frames of a log, read anew whenever they are iterated: none is held in memory."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Frame]:
+        return read_frames(self.path)
 
 
 def _frame(fields: dict[str, Any], directory: Path) -> Frame:

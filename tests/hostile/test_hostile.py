@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +15,8 @@ from tabulate import tabulate
 
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from tests.engine.lab import REPOSITORY, Lab, repaired
+from tests.engine.lab import Lab, repaired
+from tests.hostile.measured import PEAK_MB, measured
 
 pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -35,8 +33,6 @@ DEADLINES = {
     "exit": 0.4,
     "terminate": 0.4,
 }
-#: Our own peak: the most resident memory of the whole command, in MB.
-PEAK_MB = 200
 REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
 WORDS: dict[str, list[dict[str, Any]]] = {"good": [{"do": "handshake"}, *REST], "rest": REST, "done": [{"do": "end"}]}
 
@@ -101,39 +97,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         said += words
         records |= {one.adapter.partition("@")[0]: one for one in SweepDir.read(folder / name).records()}
     return Played(records, max(codes), max(peaks), said)
-
-
-def measured(lab: Lab, sweep: str, out: Path) -> tuple[int, float, str]:
-    """Run the command; its exit code, its own peak memory and its standard error."""
-    argv = [
-        sys.executable,
-        "-m",
-        "runner.cli",
-        "--root",
-        str(lab.root),
-        "sweep",
-        f"{lab.root}/configs/sweeps/{sweep}.yaml",
-    ]
-    with (out.parent / f"{sweep}.err").open("w+", encoding="utf-8") as err:
-        process = subprocess.Popen([*argv, "--out", str(out)], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=err)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, high_water_mb(process.pid))
-            time.sleep(0.1)
-        err.seek(0)
-        return process.returncode, peak, err.read()
-
-
-def high_water_mb(pid: int) -> float:
-    """The most resident memory since the program's start (VmHWM of proc(5)); 0 once it has ended.
-
-    Not ru_maxrss of wait4: that keeps what the process was before its exec, a copy of this one.
-    """
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return max((int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
 def test_the_table(played: Played, engine: docker.DockerClient) -> None:

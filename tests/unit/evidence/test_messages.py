@@ -111,3 +111,33 @@ def test_an_error_has_no_result() -> None:
     (exchange,) = exchanges(log.messages, "client")
     assert exchange.response is not None
     assert exchange.result is None
+
+
+def test_of_pieces_the_text_is_not_held_but_for_a_reader() -> None:
+    log = Log().says("a", "m1").says("b", "m1").says("c", "m2").says("d", kind="agent_thought_chunk")
+    held = decode(log.frames)
+    assert held[0].payload is held[1].payload
+    assert [update.body for update in updates(held)] == [
+        {"sessionUpdate": "agent_message_chunk", "messageId": "m1"},
+        {"sessionUpdate": "agent_message_chunk", "messageId": "m1"},
+        {"sessionUpdate": "agent_message_chunk", "messageId": "m2"},
+        {"sessionUpdate": "agent_thought_chunk"},
+    ]
+    assert held.left_out == 0
+    whole = updates(decode(log.frames, whole=True))
+    assert [update.body["content"]["text"] for update in whole] == ["a", "b", "c", "d"]
+
+
+def test_what_is_held_is_bounded_but_every_answer_to_it_is() -> None:
+    log = Log().initialize().session()
+    prompt = log.prompt()
+    for _ in range(100):
+        log.usage(1)
+    log.end(prompt)
+    all_of_them = decode(log.frames)
+    held = decode(log.frames, held_bytes=30_000)
+    assert 0 < held.left_out < 100
+    assert len(held) + held.left_out == len(all_of_them) == len(log.frames)
+    (turn,) = exchanges(held, "client", "session/prompt")
+    assert turn.result == {"stopReason": "end_turn"}
+    assert decode(log.frames, held_bytes=30_000, whole=True).left_out == 0

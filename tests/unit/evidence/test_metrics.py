@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runner.evidence import cost, metrics
+from runner.evidence.messages import Messages
 from runner.records.schema import Finding
 from runner.surfaces.cli_parsers import CliResult, CliToolCall, CliUsage
 from tests.unit.evidence.builders import NO_CAPS, Log, entry, record, verdict
@@ -33,7 +34,7 @@ def run(doctor: Callable[[Log], object] = lambda log: None, stop: str = "end_tur
 
 
 def exact(log: Log, entries: Any = ENTRIES, **fields: Any) -> dict[str, Any]:
-    return metrics.compute(record(**fields), log.frames, entries, None)[0]
+    return metrics.compute(record(**fields), log.messages, entries, None)[0]
 
 
 def test_an_acp_run() -> None:
@@ -193,7 +194,7 @@ def cli(**fields: Any) -> CliResult:
 def test_a_cli_run_has_no_boundary() -> None:
     log = Log()
     log.raw("stdout", b'{"type":"system"}')
-    found, sampled = metrics.compute(record(surface="cli"), log.frames, ENTRIES, cli())
+    found, sampled = metrics.compute(record(surface="cli"), log.messages, ENTRIES, cli())
     assert found == {
         "tool_calls": 2,
         "tool_calls_by_kind.execute": 1,
@@ -228,15 +229,15 @@ def test_a_cli_run_has_no_boundary() -> None:
 
 
 def test_a_cli_whose_format_has_no_tool_calls() -> None:
-    found, _ = metrics.compute(record(), [], [], CliResult("generic", stop=None, subtype="success"))
+    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", stop=None, subtype="success"))
     assert (found["tool_calls"], found["stop_reason"]) == (None, "success")
-    none, _ = metrics.compute(record(), [], [], cli(tool_calls={}))
+    none, _ = metrics.compute(record(), Messages(), [], cli(tool_calls={}))
     assert none["tool_calls"] == 0
 
 
 def test_every_contract_name_is_there_whatever_happened() -> None:
     for result in (None, CliResult("generic")):
-        found, sampled = metrics.compute(record(agent=None, verdict=None), [], [], result)
+        found, sampled = metrics.compute(record(agent=None, verdict=None), Messages(), [], result)
         assert set(metrics.NAMES) <= set(found)
         assert set(sampled) == set(cost.NAMES)
 
@@ -277,7 +278,7 @@ def test_faults_have_figures_only_where_one_was_met() -> None:
         entry(30, 40, seq=21, step=7, attempt=2),
     ]
     log = run()
-    found, sampled = metrics.compute(record(), log.frames, [*ENTRIES, *met], None)
+    found, sampled = metrics.compute(record(), log.messages, [*ENTRIES, *met], None)
     assert (found["faults.met"], found["faults.retries"], found["faults.outcome"]) == (1, 1, "recovered")
     assert sampled["fault_lost_ms"] == 20.0
     assert found["model_requests"] == 3
@@ -318,7 +319,7 @@ def test_files_outside_are_those_that_were_not_given() -> None:
 
     def outside(**changed: str | None) -> dict[str, Any]:
         left = metrics.Left(files, {**given, **{f"/home/agent/{name}": value for name, value in changed.items()}})
-        found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), [], [], None, left)
+        found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), Messages(), [], None, left)
         return {name: value for name, value in found.items() if name.startswith("files_outside")}
 
     assert outside() == {"files_outside": 1, "files_outside.~/.agent/log": True}
@@ -328,7 +329,7 @@ def test_files_outside_are_those_that_were_not_given() -> None:
 
 def test_names_tried_are_null_where_nobody_listened() -> None:
     def tried(names: list[str] | None) -> dict[str, Any]:
-        found, _ = metrics.compute(record(), [], [], None, tried=names)
+        found, _ = metrics.compute(record(), Messages(), [], None, tried=names)
         return {name: value for name, value in found.items() if name.startswith("names_tried")}
 
     assert tried(None) == {"names_tried": None}

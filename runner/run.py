@@ -50,7 +50,7 @@ from runner.records.store import AttemptDir, DiskFull
 from runner.redact import Redactor
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
-from runner.sandbox.container import BASE_ENV, HOME, Container, Spec
+from runner.sandbox.container import BASE_ENV, HOME, Container, Gate, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
@@ -87,6 +87,8 @@ class Bench:
     #: Image folder -> image id (`sha256:...`).
     images: Mapping[str, str]
     volumes: Volumes
+    #: Of the containers that may come up at once.
+    gate: Gate
     #: The living gateway; raises `InfraError` if none can be had.
     gateway: Callable[[], Gateway]
     #: Image folder -> version of the ACP schema -> its file.
@@ -135,7 +137,7 @@ class Run:
         self._pipe: AgentPipe | None = None
         self._guest: GuestChannel | None = None
         self._container: Container | None = None
-        self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False))
+        self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False), bench.gate)
 
     def execute(self) -> Record:
         """Run the cell and commit its record.
@@ -227,7 +229,7 @@ class Run:
 
     def _take_container(self) -> Container:
         def make() -> Container:
-            return Container(self._bench.client, self._spec("agent", "unix", model=True))
+            return Container(self._bench.client, self._spec("agent", "unix", model=True), self._bench.gate)
 
         self._container = container = make() if self._kept is None else self._kept.take(make)
         if not container.id:

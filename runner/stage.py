@@ -125,12 +125,17 @@ class Stage:
     _gateway: Gateway | None = None
     _gateways: int = 0
     _running: set[Run] = field(default_factory=set)
+    #: Of the containers that may come up at once.
+    _gate: threading.BoundedSemaphore = field(init=False)
     #: Of the gateway; held while one starts.
     _starting: threading.Lock = field(default_factory=threading.Lock)
     #: Of the running set; held for moments only. Reentrant: a signal's handler may interrupt its holder.
     _lock: Any = field(default_factory=threading.RLock)
     #: Why no run may go on; None while the sweep runs.
     _closed: RunError | None = None
+
+    def __post_init__(self) -> None:
+        self._gate = threading.BoundedSemaphore(self.loaded.sweep.starts)
 
     def __enter__(self) -> Self:
         try:
@@ -156,6 +161,7 @@ class Stage:
             loaded=self.loaded,
             images={folder: ref.id for folder, ref in self.pinned.images.items()},
             volumes=self._volumes,
+            gate=self._gate,
             gateway=self.gateway,
             schemas=self.pinned.schemas,
             redactor=Redactor(self.outward.keys.values()) if self.outward is not None else None,

@@ -17,7 +17,7 @@ from docker import DockerClient
 from runner.config.fixture import Fixture, Verify
 from runner.records.schema import Change, Verdict
 from runner.sandbox.channel import GuestChannel, Reply
-from runner.sandbox.container import BASE_ENV, Container, Spec
+from runner.sandbox.container import BASE_ENV, Container, Gate, Spec
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
 _SUMMARY = re.compile(r"^# (tests|pass|fail) (\d+)$", re.MULTILINE)
@@ -40,8 +40,8 @@ class Judged:
 class Verifier:
     """One throwaway container: `start`, then `judge` once, then `remove`."""
 
-    def __init__(self, client: DockerClient, spec: Spec) -> None:
-        self._container = Container(client, spec)
+    def __init__(self, client: DockerClient, spec: Spec, gate: Gate) -> None:
+        self._container = Container(client, spec, gate)
         self._channel: GuestChannel | None = None
 
     def start(self) -> None:

@@ -60,6 +60,8 @@ class Sweep(Config):
     #: Warm-up runs per image, recorded, outside the statistics.
     warmup: int = Field(default=1, ge=0)
     jobs: int = Field(default=1, gt=0, le=MAX_JOBS)
+    #: Containers that the engine creates or starts at once, however many `jobs` there are: a burst overwhelms it.
+    starts: int = Field(default=4, gt=0, le=MAX_JOBS)
     #: Attempts at a cell that ends `infra`.
     infra_attempts: int = Field(default=3, gt=0)
     knobs: Knobs = Knobs()

@@ -106,6 +106,7 @@ def build_lock(
             if matrix.knobs is not None
         },
         "jobs": jobs,
+        "starts": sweep.starts,
         "engine": _sorted(engine),
         "kernel": kernel,
     }

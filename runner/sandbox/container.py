@@ -71,11 +71,16 @@ def engine_errors(doing: str) -> Iterator[None]:
         raise InfraError(f"{doing}: {problem}") from problem
 
 
-class Container:
-    """create -> attach -> start -> ... -> remove; each a bounded engine call."""
+#: Held while the engine creates or starts a container, so that not too many come up at once.
+Gate = contextlib.AbstractContextManager[Any]
 
-    def __init__(self, client: DockerClient, spec: Spec) -> None:
+
+class Container:
+    """create -> attach -> start -> ... -> remove; each a bounded engine call, the first and third through a gate."""
+
+    def __init__(self, client: DockerClient, spec: Spec, gate: Gate | None = None) -> None:
         self._client = client
+        self._gate: Gate = contextlib.nullcontext() if gate is None else gate
         self._removed = False
         self.spec = spec
         self.id = ""
@@ -128,7 +133,7 @@ class Container:
         return str(created["Id"])
 
     def create(self) -> None:
-        with engine_errors("create a container"):
+        with self._gate, engine_errors("create a container"):
             try:
                 self.id = self._create()
             except docker.errors.APIError as problem:
@@ -142,7 +147,7 @@ class Container:
             return AttachedStream.attach(self._client, self.id)
 
     def start(self) -> None:
-        with engine_errors("start a container"):
+        with self._gate, engine_errors("start a container"):
             self._client.api.start(self.id)
 
     def execute(self, argv: Sequence[str], user: str) -> AttachedStream:

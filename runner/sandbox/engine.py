@@ -5,6 +5,7 @@ Everything goes through docker-py; no command line tool is asked. Podman answers
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -170,7 +171,10 @@ def _client(endpoint: Endpoint) -> docker.DockerClient:
         version = str(probe.version(api_version=False)["ApiVersion"])
     finally:
         probe.close()
-    return docker.DockerClient(base_url=endpoint.url, version=version, timeout=CALL_S, max_pool_size=POOL, **settings)
+    client = docker.DockerClient(base_url=endpoint.url, version=version, timeout=CALL_S, max_pool_size=POOL, **settings)
+    # docker-py's attach_socket alone goes past its own time limit (7.1, api/container.py): it would wait for ever.
+    client.api.post = functools.partial(client.api.post, timeout=CALL_S)  # type: ignore[method-assign]
+    return client
 
 
 def describe(client: docker.DockerClient) -> dict[str, Any]:

@@ -34,7 +34,7 @@ FLOODS: Mapping[str, list[Act]] = {
     "one 64 MiB line": [{"do": "big", "bytes": 64 * 1024 * 1024}],
     "a million tiny frames": [{"do": "send", "message": _TICK, "times": _MB}],
     "a million updates": [{"do": "send", "message": _UPDATE, "times": _MB}],
-    "a thousand lines of 1 MB": [{"do": "raw", "text": "[" * 100 + "x" * _MB + "\n", "times": 1000}],
+    "a thousand lines of 1 MB": [{"do": "repeat", "times": 1000, "acts": [{"do": "big", "bytes": _MB}]}],
     "one 1 GB line": [
         {"do": "raw", "text": _LINE[:-1], "times": 1000 * _MB // len(_LINE)},
         {"do": "raw", "text": "\n"},

@@ -1,26 +1,16 @@
 """The second line behind key isolation: what looks like a key, or is one of the sweep's, is struck out of what is kept.
 
-The first line is that keys reach the gateway alone. The same shapes as images/gateway/redact.mjs, each tried with a
-canary.
+The first line is that keys reach the gateway alone.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from runner.config.keys import BEARER, SHAPES
+
 STRUCK = b"***"
-_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9])(?:"
-    rb"sk-[A-Za-z0-9_-]{20,}"  # OpenAI, Anthropic (sk-ant-...), OpenRouter and others
-    rb"|AIza[A-Za-z0-9_-]{35}"  # Google
-    rb"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"  # AWS
-    rb"|gh[opsur]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,}"  # GitHub
-    rb"|dtn_[A-Za-z0-9]{20,}"  # Daytona
-    rb")"
-)
-_BEARER = re.compile(rb"(bearer\s+)[A-Za-z0-9._~+/=-]{20,}", re.IGNORECASE)
 #: Shorter secrets would strike out innocent text.
 _SHORTEST = 8
 
@@ -35,7 +25,7 @@ class Redactor:
     def __call__(self, data: bytes) -> bytes:
         for secret in self._known:
             data = data.replace(secret, STRUCK)
-        return _BEARER.sub(rb"\1" + STRUCK, _SHAPES.sub(STRUCK, data))
+        return BEARER.sub(rb"\1" + STRUCK, SHAPES.sub(STRUCK, data))
 
     def text(self, text: str) -> str:
         return self(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")

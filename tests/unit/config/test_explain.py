@@ -71,7 +71,7 @@ def lines(tmp_path: Path, model: type[Config], text: str) -> list[str]:
             f"zzzz: 1\nid: x\n{ARM}jobs: 0\nseed: x\n",
             [
                 (
-                    "1: unknown key 'zzzz'; valid: title, adapters, repeat, warmup, infra_attempts, knobs, "
+                    "1: unknown key 'zzzz'; valid: title, adapters, repeat, warmup, starts, infra_attempts, knobs, "
                     "ask_registries, compare"
                 ),
                 "8: 'jobs' must be more than 0, not 0",

@@ -6,6 +6,7 @@ python -m tests.hostile.soak --runs 200      (make soak)
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import sys
 import tempfile
@@ -49,17 +50,21 @@ class Soaked:
     before: Held
     after: Held
     varying: list[str]
+    #: Containers and volumes that its sweeps left on the engine, by name.
+    left: list[str]
+
+
+def owned() -> tuple[set[str], set[str]]:
+    """Names of the containers and volumes of this process on the engine."""
+    with contextlib.closing(connect()) as client:
+        mine = {"label": f"{LABEL}.owner={Owner.me()}"}
+        containers = {one["Names"][0] for one in client.api.containers(all=True, filters=mine)}
+        return containers, {one["Name"] for one in client.api.volumes(filters=mine)["Volumes"] or []}
 
 
 def held() -> Held:
     gc.collect()
-    client = connect()
-    try:
-        mine = {"label": f"{LABEL}.owner={Owner.me()}"}
-        containers = len(client.api.containers(all=True, filters=mine))
-        volumes = len(client.api.volumes(filters=mine)["Volumes"] or [])
-    finally:
-        client.close()
+    containers, volumes = map(len, owned())
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (rss,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
@@ -72,17 +77,19 @@ def soak(runs: int, jobs: int = 2) -> Soaked:
         lab = Lab(Path(folder) / "lab")
         acts = [{"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
         adapter = lab.puppet("soak", acts)
+        others = set().union(*owned())
         sweep(lab, adapter, _WARM, Path(folder) / "warm", jobs)
         before = held()
         report = sweep(lab, adapter, runs, Path(folder) / "out", jobs)
         after = held()
+        left = set().union(*owned()) - others
     (arm,) = report.arms
     varying = [
         name
         for name, found in arm.exact.items()
         if not is_information(name) and len({str(value) for value in found.values}) > 1
     ]
-    return Soaked(runs, arm.outcomes.get("passed", 0), before, after, varying)
+    return Soaked(runs, arm.outcomes.get("passed", 0), before, after, varying, sorted(left))
 
 
 def sweep(lab: Lab, adapter: str, repeat: int, out: Path, jobs: int) -> Report:
@@ -105,7 +112,8 @@ def main() -> int:
     soaked = soak(parser.parse_args().runs)
     print(table(soaked))
     print(f"\n{soaked.passed} of {soaked.runs} passed; exact metrics that vary: {', '.join(soaked.varying) or 'none'}")
-    return 0 if soaked.passed == soaked.runs and not soaked.varying else 1
+    print(f"left on the engine: {', '.join(soaked.left) or 'nothing'}")
+    return 0 if soaked.passed == soaked.runs and not soaked.varying and not soaked.left else 1
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 from tabulate import tabulate
 
 from runner.sandbox.images import Images
+from runner.sandbox.labels import labels
 from tests.engine.lab import REPOSITORY, Lab, repaired, stderr
 
 pytestmark = pytest.mark.hostile
@@ -90,20 +91,23 @@ def control(engine: docker.DockerClient, folder: Path, port: int) -> dict[str, s
         str(folder / "escapes.py"): {"bind": "/escapes.py", "mode": "ro"},
         "/var/run/docker.sock": {"bind": "/var/run/docker.sock", "mode": "rw"},
     }
+    container = engine.containers.create(
+        Images(engine).ensure("node").id,
+        ["/bin/sh", "-c", command],
+        user="0:0",
+        cap_add=["SYS_ADMIN", "SYS_PTRACE"],
+        security_opt=["seccomp=unconfined", "apparmor=unconfined"],
+        network_mode="host",
+        volumes=binds,
+        labels=labels("escape-control"),
+    )
     try:
-        said = engine.containers.run(
-            Images(engine).ensure("node").id,
-            ["/bin/sh", "-c", command],
-            user="0:0",
-            cap_add=["SYS_ADMIN", "SYS_PTRACE"],
-            security_opt=["seccomp=unconfined", "apparmor=unconfined"],
-            network_mode="host",
-            volumes=binds,
-            remove=True,
-            stdout=True,
-            stderr=False,
-        )
+        container.start()
+        container.wait(timeout=100)
+        said = container.logs(stdout=True, stderr=False)
     finally:
+        # Not `run(remove=True)`: where the engine refuses the start, that leaves the container behind.
+        container.remove(force=True, v=True)
         gateway.shutdown()
         gateway.server_close()
     result: dict[str, str | None] = json.loads(said)

@@ -19,6 +19,7 @@ from runner.errors import ConfigError, Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.interrupt import Interrupt, interruptible
 from runner.kept import Kept
+from runner.memory import give_back_large_blocks
 from runner.outcome import Aborted
 from runner.packages.answers import answers, problem_of
 from runner.plan import FRESH, Cell, remaining, units
@@ -73,6 +74,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     :raises InfraError: the disk is full; what was written before is whole.
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
+    give_back_large_blocks()
     _demand_fixtures(loaded)
     _demand_room(options.out)
     models = {cell.model for cell in cells}

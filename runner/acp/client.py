@@ -36,7 +36,7 @@ Sources: the ACP v1 schema (methods, sides, capabilities) and the protocol's pag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from runner.acp import findings as f
 from runner.acp import incoming, responses
@@ -47,10 +47,7 @@ from runner.acp.state import CANCELLED, PROTOCOL_VERSION, OpenRequest, Pending, 
 from runner.acp.toolcalls import ToolCalls
 from runner.errors import InfraError
 from runner.wire import jsonrpc
-from runner.wire.jsonrpc import Id
-
-#: Longest line that is parsed: the official SDK 2.x gives up at the same size.
-MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+from runner.wire.jsonrpc import MAX_MESSAGE_BYTES, Id
 
 
 class LocalProtocolError(InfraError):

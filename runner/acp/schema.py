@@ -145,7 +145,7 @@ def check_frames(
     """One finding for each frame of `directions` that the schema refuses; responses are matched with their requests."""
     called: dict[tuple[Direction, jsonrpc.Id], str] = {}
     for frame in frames:
-        if frame.channel == "stderr":
+        if frame.channel == "stderr" or frame.length > jsonrpc.MAX_MESSAGE_BYTES:
             continue
         message = jsonrpc.decode(frame.raw)
         method: str | None = None

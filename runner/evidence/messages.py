@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from runner.wire import jsonrpc
 from runner.wire.frames import Frame
-from runner.wire.jsonrpc import Id
+from runner.wire.jsonrpc import MAX_MESSAGE_BYTES, Id
 
 Party = Literal["client", "agent"]
 Kind = Literal["request", "notification", "result", "error", "invalid"]
@@ -194,7 +194,10 @@ def as_count(value: Any) -> int | None:
 
 
 def _message(frame: Frame, sender: Party) -> Message:
+    # What the client does not parse counts for no more here: a line of that size is no message.
     plain = Message(frame.seq, frame.t_ns, sender, "invalid", frame.length, payload=_EMPTY)
+    if frame.length > MAX_MESSAGE_BYTES:
+        return plain
     match jsonrpc.decode(frame.raw):
         case jsonrpc.Request(id=identity, method=method, params=params):
             return replace(plain, kind="request", id=identity, method=method, payload=as_object(params))

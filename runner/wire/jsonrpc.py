@@ -22,6 +22,8 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
+#: Longest line that is parsed: the official SDK 2.x gives up at the same size.
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
 

@@ -31,6 +31,7 @@ Act = dict[str, Any]
 FLOODS: Mapping[str, list[Act]] = {
     "1 GB on stdout": [{"do": "raw", "text": _LINE, "times": 1000 * _MB // len(_LINE)}],
     "1 GB on stderr": [{"do": "raw", "to": "stderr", "text": _LINE, "times": 1000 * _MB // len(_LINE)}],
+    "a hundred lines of 31 MB": [{"do": "repeat", "times": 100, "acts": [{"do": "big", "bytes": 31 * _MB}]}],
     "one 64 MiB line": [{"do": "big", "bytes": 64 * 1024 * 1024}],
     "a million tiny frames": [{"do": "send", "message": _TICK, "times": _MB}],
     "a million updates": [{"do": "send", "message": _UPDATE, "times": _MB}],

@@ -4,6 +4,7 @@ import pytest
 
 from runner.evidence.messages import decode, exchanges, updates
 from runner.wire.frames import Frame
+from runner.wire.jsonrpc import MAX_MESSAGE_BYTES
 from tests.unit.evidence.builders import SESSION, Log
 
 
@@ -141,3 +142,9 @@ def test_what_is_held_is_bounded_but_every_answer_to_it_is() -> None:
     (turn,) = exchanges(held, "client", "session/prompt")
     assert turn.result == {"stopReason": "end_turn"}
     assert decode(log.frames, held_bytes=30_000, whole=True).left_out == 0
+
+
+def test_a_line_that_the_client_does_not_parse_is_no_message_here_either() -> None:
+    log = Log().says("x" * MAX_MESSAGE_BYTES)
+    (message,) = decode(log.frames)
+    assert (message.kind, message.payload) == ("invalid", {})

@@ -35,7 +35,6 @@ from runner.config.surface import Surface
 from runner.config.sweep import Matrix, Sweep
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
-from runner.redact import Redactor
 
 #: File and 1-based line of what refers to an id; None: the command line does.
 At = tuple[Path, int | None]
@@ -46,7 +45,6 @@ MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upst
 RESETS = ("container", "git-clean-fd", "git-clean-fdx")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
-_REDACTOR = Redactor()
 _CANARY = re.compile(r"\{canary:([^}]*)\}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
@@ -213,8 +211,6 @@ class Catalog:
 
     def _load(self, shelf: _Shelf[M], path: Path) -> Loaded[M]:
         if path not in self._read:
-            if shelf.model is Upstream:
-                _demand_no_key(path)
             loaded = load(path, shelf.model)
             self._check(shelf, path, loaded)
             self._read[path] = loaded
@@ -282,14 +278,6 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if "/" in shelf.pattern else path.stem
-
-
-def _demand_no_key(path: Path) -> None:
-    """A key in a live model's file would come into locks, reports and version control."""
-    for number, line in enumerate(read_source(path).raw.splitlines(), start=1):
-        if _REDACTOR(line) != line:
-            told = "this line holds what looks like a key; say where the key is, `key: {env: NAME}` or `{file: PATH}`"
-            raise ConfigError(shown(path), number, told)
 
 
 def _check_script(loaded: Loaded[Any]) -> None:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from runner.config.base import Config
 from runner.config.explain import explain
+from runner.config.keys import line_with_key
 from runner.config.source import ConfigErrors, Place, Source, raise_all, read_source
 from runner.errors import ConfigError
 
@@ -42,6 +43,9 @@ class Loaded(Generic[M]):
 def load(path: Path, model: type[M]) -> Loaded[M]:
     """Read `path` as `model`. Raises ConfigError, or ConfigErrors with every fault of the file in line order."""
     source = read_source(path)
+    if (line := line_with_key(source.raw)) is not None:
+        told = "this line holds what looks like a key; say where the key is, `key: {env: NAME}` or `{file: PATH}`"
+        raise ConfigError(source.path, line, told)
     try:
         value = model.model_validate(source.data)
     except ValidationError as error:

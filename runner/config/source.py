@@ -21,7 +21,6 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from runner.config.keys import line_with_key
 from runner.config.nearest import nearest, quoted
 from runner.errors import ConfigError
 
@@ -110,11 +109,6 @@ def read_source(path: Path) -> Source:
     shown_path = shown(path)
     raw = _read(path, shown_path)
     text = _decode(raw, shown_path)
-    if (line := line_with_key(raw)) is not None:
-        told = (
-            "holds what looks like a key; a key stands in the environment or in a file, which an upstream's 'key' names"
-        )
-        raise ConfigError(shown_path, line, told)
     node = _compose(text, shown_path)
     if node is None or (isinstance(node, ScalarNode) and node.tag == _TAG + "null" and not node.value):
         raise ConfigError(shown_path, 1, "the file is empty")

@@ -31,7 +31,7 @@ def test_a_key_in_a_configuration_is_refused_and_not_repeated(tmp_path: Path, ke
     path = write(tmp_path / "a.yaml", f"id: a\nenv:\n  NAME: '{key}'\n")
     with pytest.raises(ConfigError) as caught:
         load(path, Plain)
-    assert str(caught.value).startswith(f"{path}:3: holds what looks like a key; ")
+    assert str(caught.value).startswith(f"{path}:3: this line holds what looks like a key; ")
     assert key not in str(caught.value)
 
 

@@ -176,7 +176,8 @@ class Puppet:
             messages.append({"role": "user", "content": results})
 
     def do_say(self, act: Act) -> None:
-        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": act["text"]})
+        """`text`, which may be a list of pieces that belong together."""
+        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "".join(act["text"])})
 
     def do_shell(self, act: Act) -> None:
         """Run a shell line with the agent's own rights; its output goes to stderr."""

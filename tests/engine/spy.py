@@ -32,6 +32,7 @@ class Spy(threading.Thread):
         self._client = client
         self._words = words
         self._enough = threading.Event()
+        self._mounted: set[str] = set()
         self.found: dict[str, set[str]] = {word: set() for word in words}
         #: What was searched, by role.
         self.searched: dict[str, int] = {}
@@ -50,8 +51,12 @@ class Spy(threading.Thread):
             self._volumes()
 
     def stop(self) -> None:
+        """Call it once the sweep has ended: volumes that it could not remove while we looked into them are removed."""
         self._enough.set()
         self.join(60)
+        for name in self._mounted:
+            with contextlib.suppress(NotFound):
+                self._client.api.remove_volume(name)
 
     def _note(self, where: str, data: str | bytes) -> None:
         role = where.partition(":")[0]
@@ -118,6 +123,7 @@ class Spy(threading.Thread):
             mounts={name: f"/v/{name}" for name in mine},
         )
         container = Container(self._client, spec)
+        self._mounted.update(mine)
         try:
             container.create()
             container.start()

@@ -87,7 +87,9 @@ class Lab:
 
     def write(self, kind: str, body: Mapping[str, Any]) -> None:
         name = str(body["id"]).replace("@", "-")
-        (self.root / "configs" / kind / f"{name}.yaml").write_text(json.dumps(body, ensure_ascii=False), encoding="utf-8")
+        (self.root / "configs" / kind / f"{name}.yaml").write_text(
+            json.dumps(body, ensure_ascii=False), encoding="utf-8"
+        )
 
     def puppet(self, name: str, acts: Sequence[Act], *, mode: Sequence[str] = (), **more: Any) -> str:
         """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`)."""

@@ -177,7 +177,9 @@ class Puppet:
 
     def do_say(self, act: Act) -> None:
         """`text`, which may be a list of pieces that belong together."""
-        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "".join(act["text"])})
+        said = act["text"]
+        text = said if isinstance(said, str) else "".join(said)
+        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
 
     def do_shell(self, act: Act) -> None:
         """Run a shell line with the agent's own rights; its output goes to stderr."""

@@ -12,7 +12,7 @@ from runner.sandbox.engine import endpoints
 from tests.engine.hanging import hanging
 from tests.engine.lab import Lab, repaired
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 ACTS = [{"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
 #: The first call of a run.

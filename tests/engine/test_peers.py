@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.lab import PEERS, Lab, PeerKind, stderr
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 #: Claims that each peer holds its client to, at least.
 CLAIMS = 23

@@ -18,7 +18,7 @@ from tests.engine.lab import Act, Lab, repaired
 from tests.engine.spy import Spy, files_with
 from tests.engine.upstream import canary
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 #: What an agent can look at, said aloud: its own environment and every process's, its files.
 LOOKS = (

@@ -15,7 +15,7 @@ from runner.records.store import SweepDir
 from runner.sandbox.labels import LABEL, Owner
 from tests.engine.lab import REPOSITORY, Act, Lab, repaired
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]
 
 ACTS: list[Act] = [
     {"do": "model"},

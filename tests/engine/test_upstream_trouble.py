@@ -22,7 +22,7 @@ from tests.engine.api import Reply, answer, serving
 from tests.engine.place import Place, replay
 from tests.engine.upstream import on_network
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 PACKED = {"content-encoding": "gzip"}
 

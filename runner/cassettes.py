@@ -20,7 +20,8 @@ from ruamel.yaml import YAML
 
 from runner.config.base import on_disk
 from runner.config.cassette import Cassette, Tape
-from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.source import shown
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError

@@ -16,8 +16,9 @@ from pathlib import Path
 from runner import history, judge
 from runner.compare import Compared, compare, confirmed, suspects
 from runner.config.base import on_disk
-from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.nearest import suggest
 from runner.errors import ConfigError, UsageError
 from runner.pairing import pair_within

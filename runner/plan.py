@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner.config.base import on_disk
-from runner.config.catalog import LoadedSweep, policy_id
+from runner.config.loaded_sweep import LoadedSweep, policy_id
 from runner.config.loader import raise_all
 from runner.config.nearest import suggest
 from runner.errors import ConfigError, UsageError

@@ -30,7 +30,7 @@ from docker import DockerClient
 
 from runner.cassettes import TAPE
 from runner.config.adapter import Adapter, Launch
-from runner.config.catalog import LoadedSweep
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.messages import decode

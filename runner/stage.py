@@ -19,7 +19,7 @@ from typing import Any, Self
 from docker import DockerClient
 
 from runner.config.adapter import Adapter
-from runner.config.catalog import LoadedSweep
+from runner.config.loaded_sweep import LoadedSweep
 from runner.errors import BuildError, InfraError, RunError
 from runner.gateway.container import Gateway
 from runner.gateway.outward import Outward, WayOut

@@ -13,7 +13,8 @@ from docker import DockerClient
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from runner import cassettes
-from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.source import shown
 from runner.errors import ConfigError, Interrupted, UsageError
 from runner.gateway.outward import Outward

@@ -9,7 +9,7 @@ import typer
 
 from runner.cli.output import err, out, table
 from runner.cli.state import catalog, engine
-from runner.config.catalog import load_sweep
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import BuildError
 
 app = typer.Typer(no_args_is_help=True, help="Build, list, verify and prune the images that runs start from.")

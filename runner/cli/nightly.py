@@ -12,7 +12,7 @@ from runner.cli.history import FOLDER
 from runner.cli.output import err, out
 from runner.cli.state import catalog
 from runner.cli.sweep import results_of
-from runner.config.catalog import load_sweep
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import UsageError
 from runner.plan import plan
 from runner.records.store import default_directory

@@ -10,7 +10,8 @@ import typer
 from runner.cli.output import out, table
 from runner.cli.state import catalog
 from runner.config.adapter import Adapter
-from runner.config.catalog import Catalog, beyond
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import beyond
 from runner.config.loader import Loaded, raise_all
 from runner.config.script import Script
 from runner.errors import ConfigError, UsageError

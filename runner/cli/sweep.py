@@ -9,7 +9,7 @@ import typer
 
 from runner.cli.output import out, table
 from runner.cli.state import catalog
-from runner.config.catalog import LoadedSweep, load_sweep
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
 from runner.plan import Cell, plan

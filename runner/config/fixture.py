@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -11,6 +12,9 @@ from runner.config.base import Config, Id
 Sha1 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 #: Long enough that no text holds it by chance.
 Canary = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{16,80}$")]
+
+#: Stands in texts for a canary of the fixture.
+CANARY = re.compile(r"\{canary:([^}]*)\}")
 
 
 def _inside(path: str) -> str:

@@ -19,7 +19,8 @@ from typing import Any
 
 from docker import DockerClient
 
-from runner.config.catalog import Catalog, LoadedSweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.source import Place
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError

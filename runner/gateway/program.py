@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from runner.config.adapter import Adapter
-from runner.config.catalog import LoadedSweep
+from runner.config.loaded_sweep import LoadedSweep
 from runner.config.normaliser import BuiltinNormaliser, Normaliser
 from runner.errors import ConfigError, InfraError, RunError
 from runner.gateway.cassette import read_tape, replay_problems

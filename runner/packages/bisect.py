@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import docker
 
 from runner.config.base import on_disk
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import AcpbenchError, BuildError, UsageError
 from runner.packages.clients import Clients
 from runner.packages.pin import pin

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from runner import __version__
-from runner.config.catalog import LoadedSweep
+from runner.config.loaded_sweep import LoadedSweep
 
 LOCK_VERSION = 1
 

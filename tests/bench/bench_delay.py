@@ -19,8 +19,9 @@ from ruamel.yaml import YAML
 from runner import judge
 from runner.compare import Compared
 from runner.config.base import on_disk
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate, SampledRule
+from runner.config.loaded_sweep import load_sweep
 from runner.plan import plan
 from runner.progress import progress_for
 from runner.report import verdicts

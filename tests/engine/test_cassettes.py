@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.evidence.metrics import is_information
 from runner.gateway.cassette import dump, read_tape
 from runner.gateway.journal import Entry, parse_journal

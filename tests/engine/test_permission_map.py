@@ -7,7 +7,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.findings.permission_map import Column, build
 from runner.plan import plan
 from runner.progress import PlainProgress

@@ -7,7 +7,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import decode
 from runner.plan import plan

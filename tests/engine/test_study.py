@@ -10,7 +10,8 @@ from typing import Any
 import docker
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.plan import plan
 from runner.progress import PlainProgress
 from runner.records.schema import Record

@@ -18,7 +18,8 @@ from typing import Any
 import docker
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import UsageError
 from runner.gateway.journal import parse_journal
 from runner.plan import plan

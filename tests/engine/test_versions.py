@@ -9,7 +9,8 @@ import pytest
 
 from runner import judge
 from runner.compare import Compared
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.plan import plan
 from runner.progress import PlainProgress
 from runner.report.verdicts import render

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.evidence.metrics import is_information
 from runner.plan import plan
 from runner.progress import PlainProgress

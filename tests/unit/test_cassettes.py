@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runner import cassettes
-from runner.config.catalog import Catalog, LoadedSweep, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import dump, read_tape, tape_of
 from runner.plan import Cell, plan

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.config.catalog import Catalog, LoadedSweep, load_sweep
+from runner.config.catalog import Catalog
 from runner.config.fixture import Fixture, Verify
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.policy import BUILTIN
 from runner.config.sweep import Matrix, Sweep
 from runner.errors import ConfigError, UsageError

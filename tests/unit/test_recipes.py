@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 from typer.main import get_command
 
 from runner.cli.app import app
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.plan import plan
 
 ROOT = Path(__file__).parents[2]

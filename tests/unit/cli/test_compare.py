@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from runner.cli.app import app
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import AcpbenchError, UsageError
 from runner.plan import plan
 from runner.records.schema import Record

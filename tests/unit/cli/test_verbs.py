@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from runner.cli import adapters
 from runner.cli.app import app
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import AcpbenchError, ConfigError, UsageError
 from runner.plan import plan
 from runner.records.schema import Record

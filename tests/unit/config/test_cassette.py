@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.config.cassette import Cassette
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import ConfigError
 from tests.unit.conftest import write
 

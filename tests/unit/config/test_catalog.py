@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.catalog import Catalog, LoadedSweep, find_root, load_sweep
+from runner.config.catalog import Catalog, find_root
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.policy import BUILTIN
 from runner.errors import ConfigError, UsageError
 

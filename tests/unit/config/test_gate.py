@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
 from runner.config.gate import Gate
+from runner.config.loaded_sweep import load_sweep
 from runner.errors import ConfigError
 from tests.unit.conftest import write
 

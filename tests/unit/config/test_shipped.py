@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.config.base import on_disk
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.config.loader import load
 from runner.config.surface import Surface
 from runner.errors import ConfigError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
 from tests.unit.conftest import write

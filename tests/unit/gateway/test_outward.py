@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.catalog import Catalog, LoadedSweep, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.errors import ConfigError, UsageError
 from runner.gateway.outward import Outward, WayOut
 from tests.certificates import certificate

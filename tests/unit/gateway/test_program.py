@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from runner.config.catalog import Catalog, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import load_sweep
 from runner.gateway.cassette import dump, tape_of
 from runner.gateway.program import model_failures, model_problems, program_for
 from runner.plan import plan

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runner import __version__
-from runner.config.catalog import Catalog, LoadedSweep, load_sweep
+from runner.config.catalog import Catalog
+from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
 from tests.unit.config.test_cassette import CASSETTE
 from tests.unit.config.test_upstream import UPSTREAM

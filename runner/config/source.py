@@ -275,7 +275,7 @@ class _Builder:
             if not isinstance(key_node, ScalarNode):
                 self._fault(key_node, "a key must be text, not a list or a mapping")
                 continue
-            key = str(key_node.value)
+            key = self._text(key_node)
             if key_node.tag == _TAG + "merge":
                 self._fault(key_node, "merge keys ('<<') are not supported; write the keys out")
                 continue
@@ -290,8 +290,17 @@ class _Builder:
             result[key] = self.build(child, (*place, key), lines, depth + 1)
         return result
 
-    def _scalar(self, node: ScalarNode) -> Any:
+    def _text(self, node: ScalarNode) -> str:
+        """The node's text. Two escapes of halves (`"\\ud83d\\ude00"`, as JSON writes it) are one character."""
         text = str(node.value)
+        try:
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            self._fault(node, f"{quoted(ascii(text)[1:-1])} holds half of a character (a lone surrogate)")
+            return ""
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        text = self._text(node)
         tag = node.tag
         if tag in (_TAG + "str", _TAG + "timestamp", "!"):
             return text

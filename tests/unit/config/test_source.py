@@ -57,6 +57,8 @@ def faulty(tmp_path: Path, content: bytes | str) -> ConfigError:
         (b"a: &x [*x]\n", 1, "an anchor holds an alias of itself"),
         (b"a: " + b"[" * 500 + b"]" * 500 + b"\n", None, "nested deeper than 64 levels"),
         (b"a: " + b"[" * 9000 + b"\n", None, "nested deeper than 64 levels"),
+        (b'a: 1\nb: "\\ud83d x"\n', 2, "ud83d x' holds half of a character"),
+        (b'"\\ude00": 1\n', 1, "holds half of a character"),
         (b"a: " + b"9" * 5000 + b"\n", 1, "as a number; put it in quotes"),
     ],
 )
@@ -123,6 +125,12 @@ def test_values_and_lines(tmp_path: Path) -> None:
     assert source.line(("g", 1)) == 10
     assert (source.key_line(("g", 1, "two")), source.line(("g", 1, "two"))) == (10, 11)
     assert source.line(("g", 1, "missing", "deeper")) == 10
+
+
+def test_a_character_in_two_halves_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text('"\\ud83d\\ude00": "\\ud83d\\ude00!"\n')
+    assert read_source(path).data == {"\U0001f600": "\U0001f600!"}
 
 
 def test_paths_are_shown_from_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,10 @@ class Verifier:
         :raises InfraError: the engine or the guest does not answer.
         """
         self._container.create()
+        # Before the start: should that fail, `remove` closes the stream.
         stream = self._container.attach()
-        self._container.start()
         self._channel = GuestChannel(stream, _ignore, name=f"verifier-{self._container.spec.name}")
+        self._container.start()
         self._channel.call("clock", _READY_S)
 
     def judge(self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float) -> Judged:

@@ -368,7 +368,7 @@ class Run:
         if collected["cut"]:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
-        self._left = Left(collected["outside"], self._given())
+        self._left = Left(collected["outside"], self._given(), self._adapter.fleeting_files)
 
     def _take_names(self, told: Reply) -> None:
         """The host names that were asked for; of a resolver that ended before the agent nothing is counted."""

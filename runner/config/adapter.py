@@ -167,6 +167,9 @@ class Adapter(Config):
     limits: Limits = Limits()
     #: Project folders that hold the agent's own state: they must be absent before the start.
     state_dirs: list[str] = []
+    #: Globs over the names of `files_outside.*` (`~` is HOME): what it writes beside its work, and has written or not
+    #: when it is ended. No metric counts it; fsdiff.json has it.
+    fleeting_files: list[str] = []
     #: Folder in the image of the ACP SDK the adapter pins (its JSON Schema is taken from there).
     acp_sdk: str | None = None
     accept_deprecated: str | None = None

@@ -85,11 +85,13 @@ Sampled = dict[str, float | None]
 class Left:
     """What lay outside the workspace at the end.
 
-    `files`: `outside` of fsdiff.json; `given`: path -> sha256 (None: a link) of what was put there before the start.
+    `files`: `outside` of fsdiff.json; `given`: path -> sha256 (None: a link) of what was put there before the start;
+    `fleeting`: the adapter's.
     """
 
     files: Sequence[Mapping[str, Any]]
     given: Mapping[str, str | None] = field(default_factory=dict)
+    fleeting: Sequence[str] = ()
 
 
 def compute(
@@ -125,7 +127,7 @@ def compute(
     if entries:
         exact.update(_counted("tools_offered", names.offered_tools(entries)))
     if left is not None:
-        files = names.outside(left.files, left.given, record.agent_env.get("HOME", ""))
+        files = names.outside(left.files, left.given, record.agent_env.get("HOME", ""), left.fleeting)
         exact.update(_counted("files_outside", files))
     if tried is not None:
         exact.update(_counted("names_tried", sorted(set(tried))))

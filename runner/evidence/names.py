@@ -5,6 +5,7 @@ Each name is a metric of its own, so that a comparison of two versions shows whi
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from collections import Counter
@@ -29,7 +30,7 @@ _FLEETING = re.compile(
     r"|(?<![0-9A-Za-z])\d{2,}(?![0-9A-Za-z])",
     re.IGNORECASE,
 )
-#: Folders in which names are made up for the moment: none of them is kept.
+#: Folders for the moment: what still lies there depends on how soon the agent was ended, so it has no name here.
 _TEMPORARY = frozenset({"tmp", "temp", ".tmp"})
 #: Files that a SQLite database has beside it or not, by how soon its process ends.
 _BESIDE = re.compile(r"-(?:shm|wal|journal)$")
@@ -80,23 +81,27 @@ def inside(paths: Iterable[str]) -> list[str]:
     return sorted({_folded(path.split("/"), _PARTS_INSIDE) for path in paths})
 
 
-def outside(files: Iterable[Mapping[str, Any]], given: Mapping[str, str | None], home: str) -> list[str]:
+def outside(
+    files: Iterable[Mapping[str, Any]], given: Mapping[str, str | None], home: str, fleeting: Iterable[str] = ()
+) -> list[str]:
     """Names of the files left outside the workspace: `~` for `home`, `*` for what no two runs share.
 
-    files: `outside` of fsdiff.json. given: path -> sha256 (None: a link) of what lay there before the start; what is
-    still the same is nobody's doing.
+    files: `outside` of fsdiff.json. fleeting: names, as globs, that are there or not by how soon the agent was ended:
+    left out, as is what lies in folders of temporary files. given: path -> sha256 (None: a link) of what lay there
+    before the start; what is still the same is nobody's doing.
     """
     left = [str(one["path"]) for one in files if one["path"] not in given or given[one["path"]] != one.get("sha256")]
-    return sorted({stable(path, home) for path in left})
+    named = {name for path in left if (name := stable(path, home)) is not None}
+    return sorted(name for name in named if not any(fnmatch.fnmatchcase(name, glob) for glob in fleeting))
 
 
-def stable(path: str, home: str) -> str:
-    """An absolute path as every run would name it."""
+def stable(path: str, home: str) -> str | None:
+    """An absolute path as every run would name it; None in a folder of temporary files."""
     top, base = ("~/", f"{home}/") if path.startswith(f"{home}/") else ("/", "/")
     parts: list[str] = []
     for part in path[len(base) :].split("/"):
         if parts and parts[-1] in _TEMPORARY:
-            return f"{top}{'/'.join(parts)}/**"
+            return None
         parts.append(_FLEETING.sub("*", _BESIDE.sub("", part)))
     return top + _folded(parts, _PARTS_OUTSIDE)
 

@@ -31,13 +31,13 @@ HOME = "/home/agent"
         # What is only like an id stays.
         (f"{HOME}/.a/deadbeef/README-2.md", "~/.a/deadbeef/README-2.md"),
         (f"{HOME}/.a/IMPORTANT_NOTES.txt", "~/.a/IMPORTANT_NOTES.txt"),
-        (f"{HOME}/.a/tmp/arg0/a-arg0UyBZ4p/x", "~/.a/tmp/**"),
-        ("/tmp/a-arg0UyBZ4p", "/tmp/**"),
+        (f"{HOME}/.a/tmp/arg0/a-arg0UyBZ4p/x", None),
+        ("/tmp/a-arg0UyBZ4p", None),
         (f"{HOME}/tmp", "~/tmp"),
         (f"{HOME}-other/x", f"{HOME}-other/x"),
     ],
 )  # fmt: skip
-def test_stable_paths(path: str, name: str) -> None:
+def test_stable_paths(path: str, name: str | None) -> None:
     assert names.stable(path, HOME) == name
 
 
@@ -52,6 +52,13 @@ def test_two_runs_name_the_same_files() -> None:
         == run("8d0d1ac7-a595-47e4-9483-62807dbffd2a", 1796050237777)
         == ["~/.a/*.jsonl", "~/.a/backup.*", "~/.a/x.db"]
     )
+
+
+def test_what_is_there_by_chance_is_left_out() -> None:
+    paths = [f"{HOME}/.a/.last-cleanup", f"{HOME}/.a/cache/flags.json", f"{HOME}/.a/kept", f"{HOME}/tmp/x"]
+    files = [{"path": path, "sha256": "a"} for path in paths]
+    assert names.outside(files, {}, HOME, ["~/.a/.last-*", "~/.a/cache/*"]) == ["~/.a/kept"]
+    assert names.outside(files, {}, HOME) == ["~/.a/.last-cleanup", "~/.a/cache/flags.json", "~/.a/kept"]
 
 
 def test_files_of_the_workspace_keep_their_names() -> None:

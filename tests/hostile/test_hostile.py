@@ -30,7 +30,7 @@ DEADLINES = {
     "silence": 1.5,
     "turn": 3.0,
     "cancel_grace": 0.4,
-    "exit": 0.4,
+    "exit": 1.5,  # a busy machine may keep an agent that does exit from it
     "terminate": 0.4,
 }
 REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]

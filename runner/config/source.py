@@ -8,6 +8,7 @@ without a bound.
 from __future__ import annotations
 
 import math
+import re
 import stat
 import warnings
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"true", "yes", "on", "y"})
+
+#: Quotes and escapes can say them; no argument, name or UTF-8 file can hold them.
+_UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 #: A place in the data: keys and 0-based list indexes from the root.
 Place = tuple[str | int, ...]
@@ -294,6 +298,9 @@ class _Builder:
         text = str(node.value)
         tag = node.tag
         if tag in (_TAG + "str", _TAG + "timestamp", "!"):
+            if (odd := _UNUSABLE.search(text)) is not None:
+                told = f"the text holds U+{ord(odd[0]):04X}, which neither a program's arguments nor a file can take"
+                self._fault(node, told)
             return text
         if tag == _TAG + "null":
             return None

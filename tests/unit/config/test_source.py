@@ -159,3 +159,11 @@ def test_raise_all() -> None:
     many = [ConfigErrors([one, ConfigError(Path("x"), 1, "first")]), ConfigError(Path("a"), None, "other")]
     with pytest.raises(ConfigErrors, match="a: other\nx:1: first\nx:3: wrong"):
         raise_all(many)
+
+
+@pytest.mark.parametrize(("escape", "code"), [("\\0", "0000"), ("\\ud800", "D800")])
+def test_text_that_nothing_can_take_is_refused(tmp_path: Path, escape: str, code: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f'id: a\nprompt: "x{escape}y"\n')
+    with pytest.raises(ConfigError, match=rf"a\.yaml:2: the text holds U\+{code}"):
+        read_source(path)

@@ -25,6 +25,33 @@ def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["sweep", LONG],
+        ["sweep", "configs/sweeps/three-surfaces.yaml", "--out", LONG],
+        ["sweep", "configs/sweeps/three-surfaces.yaml", "--out", LONG, "--resume"],
+        ["--root", LONG, "adapters", "list"],
+        *([verb, LONG] for verb in ("report", "frames", "findings", "permissions", "nightly")),
+        ["compare", LONG, LONG],
+        ["script", "check", LONG],
+    ],
+    ids=" ".join,
+)
+def test_a_path_that_no_disk_can_hold_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.run(args) == 64
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert LONG[:40] in said
+    assert "internal" not in said
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

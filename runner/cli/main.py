@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from runner.cli.output import err, open_streams, soften
-from runner.errors import AcpbenchError, UsageError
+from runner.errors import AcpbenchError, EngineUnavailable, UsageError
 
 #: sysexits.h EX_SOFTWARE: a fault of ours.
 INTERNAL = 70
@@ -44,6 +44,8 @@ def run(args: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except OSError as error:
+        if _of_the_engine(error):
+            return _silent(error)
         if error.errno not in _UNUSABLE or error.filename is None:
             return _internal(error)
         _debug()
@@ -55,6 +57,18 @@ def run(args: Sequence[str] | None = None) -> int:
         # The library turns KeyboardInterrupt into this exit code.
         err("acpbench: interrupted")
     return code if isinstance(code, int) else 0
+
+
+def _of_the_engine(error: Exception) -> bool:
+    """Only the engine is asked through this library: a socket that went silent or away in the middle of a verb."""
+    requests = sys.modules.get("requests")
+    return requests is not None and isinstance(error, requests.RequestException)
+
+
+def _silent(error: Exception) -> int:
+    _debug()
+    err(f"acpbench: the container engine does not answer any more: {' '.join(str(error).split())}")
+    return EngineUnavailable.exit_code
 
 
 def _internal(error: Exception) -> int:

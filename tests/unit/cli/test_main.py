@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
 from runner.cli import main as cli
 from runner.cli import schema
@@ -108,6 +109,14 @@ def test_ctrl_c(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     _raise(monkeypatch, KeyboardInterrupt())
     assert cli.run(["schema", "sweep"]) == 130
     assert capsys.readouterr().err == "acpbench: interrupted\n"
+
+
+def test_an_engine_that_goes_away_in_the_middle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _raise(monkeypatch, requests.exceptions.ReadTimeout("two\nlines"))
+    assert cli.run(["schema", "sweep"]) == 69
+    assert capsys.readouterr().err == "acpbench: the container engine does not answer any more: two lines\n"
 
 
 def test_our_own_faults(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

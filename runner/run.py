@@ -362,13 +362,17 @@ class Run:
         limits = self._knobs.deadlines
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
-        collected = guest.call(
-            "collect",
-            limits.collect,
-            workspace=self._workspace,
-            cap_bytes=self._knobs.collect_cap_mb * _MB,
-            writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
-        )
+        try:
+            collected = guest.call(
+                "collect",
+                limits.collect,
+                workspace=self._workspace,
+                cap_bytes=self._knobs.collect_cap_mb * _MB,
+                writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
+            )
+        except GuestRefused:
+            guest.submit("stop")  # nothing more is asked of it: its container must not be waited for
+            raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
         if collected["cut"]:

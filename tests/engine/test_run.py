@@ -185,6 +185,22 @@ def test_a_fixture_that_is_not_its_pin_is_refused_before_anything_starts(lab: La
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("away", "mv semver /home/agent/aside && ln -s /home/agent/aside semver"),
+        ("gone", "rm -rf semver; echo > semver"),
+    ],
+)
+def test_an_agent_that_takes_its_workspace_away_has_failed_its_task(lab: Lab, name: str, command: str) -> None:
+    acts = [MODEL, REPAIR, {"do": "shell", "command": f"cd .. && {command}"}]
+    result, (record,) = lab.sweep(lab.puppet(name, acts), expect="task-failed")
+    assert record.outcome == "task-failed", record.reason
+    assert "protected paths were changed: test/semver.test.js" in record.reason
+    left = json.loads((attempt(result, record) / "fsdiff.json").read_text(encoding="utf-8"))
+    assert left["skipped"] == [{"path": ".", "reason": "no folder any more"}]
+
+
 def own_fixture(lab: Lab, **verify: Any) -> None:
     """The lab's own semver, judged otherwise."""
     (lab.root / "fixtures").unlink()

@@ -29,7 +29,7 @@ from typing import Any
 from docker import DockerClient
 
 from runner.cassettes import TAPE
-from runner.config.adapter import Adapter, Launch
+from runner.config.adapter import Adapter, Launch, fill_in
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
@@ -181,7 +181,7 @@ class Run:
         except RunError as problem:
             self._errors.append(problem)
         except GuestRefused as problem:
-            self._errors.append(_refusal(problem))
+            self._errors.append(LastingError(f"the guest refused: {problem}"))
         except Exception as problem:  # noqa: BLE001 - one bad run must not take the others with it, nor its own evidence
             self._errors.append(InfraError(f"internal error: {type(problem).__name__}: {problem}"))
 
@@ -269,15 +269,16 @@ class Run:
         return launch
 
     def _fill(self, text: str) -> str:
-        for name, value in {
-            "{prompt}": self._fixture.prompt,
-            "{workspace}": self._workspace,
-            "{home}": HOME,
-            "{model_url}": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
-            "{model_key}": DUMMY_KEY,
-        }.items():
-            text = text.replace(name, value)
-        return text
+        return fill_in(
+            text,
+            {
+                "prompt": self._fixture.prompt,
+                "workspace": self._workspace,
+                "home": HOME,
+                "model_url": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
+                "model_key": DUMMY_KEY,
+            },
+        )
 
     def _home(self) -> dict[str, str]:
         """Files for HOME, path below it -> content."""
@@ -326,15 +327,20 @@ class Run:
         )
         # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
         self._spawn_ns = time.monotonic_ns()
-        started = self._guest.call(
-            "go",
-            self._knobs.deadlines.start,
-            argv=self._argv(),
-            env=self._env(),
-            cwd=self._workspace,
-            disk_bytes=self._adapter.limits.disk_mb * _MB,
-            sample_ms=self._knobs.sample_ms,
-        )
+        try:
+            started = self._guest.call(
+                "go",
+                self._knobs.deadlines.start,
+                argv=self._argv(),
+                env=self._env(),
+                cwd=self._workspace,
+                disk_bytes=self._adapter.limits.disk_mb * _MB,
+                sample_ms=self._knobs.sample_ms,
+            )
+        except GuestRefused as problem:
+            if problem.code == "spawn_failed":  # nobody else's program is the agent's fault
+                raise AgentError(f"cannot be started: {problem.message}") from problem
+            raise
         self._spawn_ns = int(started["spawn_ns"]) - self._offset_ns
         return AcpDriver(scene) if self._surface.transport == "acp" else CliDriver(scene)
 
@@ -356,13 +362,17 @@ class Run:
         limits = self._knobs.deadlines
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
-        collected = guest.call(
-            "collect",
-            limits.collect,
-            workspace=self._workspace,
-            cap_bytes=self._knobs.collect_cap_mb * _MB,
-            writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
-        )
+        try:
+            collected = guest.call(
+                "collect",
+                limits.collect,
+                workspace=self._workspace,
+                cap_bytes=self._knobs.collect_cap_mb * _MB,
+                writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
+            )
+        except GuestRefused:
+            guest.submit("stop")  # nothing more is asked of it: its container must not be waited for
+            raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
         if collected["cut"]:
@@ -407,8 +417,9 @@ class Run:
     def _judge(self) -> None:
         if self._agent_tar is None:
             return
+        limit_s = self._knobs.deadlines.verify + self._fixture.verify.timeout_s
         with self._clock.phase("verify"):
-            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, self._knobs.deadlines.verify)
+            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s)
         self._verdict = judged.verdict
         self._attempt.write_bytes("workspace.patch", judged.patch)
 
@@ -543,13 +554,6 @@ class Run:
             disk_exceeded=bool(event.get("disk_exceeded")),
             survivors=list(event.get("survivors", [])),
         )
-
-
-def _refusal(problem: GuestRefused) -> RunError:
-    """Whose fault it is that the guest said no."""
-    if problem.code == "spawn_failed":
-        return AgentError(f"cannot be started: {problem.message}")
-    return LastingError(f"the guest refused: {problem}")
 
 
 def _blame(container: Container) -> AgentError | None:

@@ -15,9 +15,10 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 from runner import cassettes
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep
-from runner.config.source import shown
+from runner.config.source import read_source, shown
 from runner.errors import ConfigError, Interrupted, UsageError
 from runner.gateway.outward import Outward
+from runner.gateway.program import demand_programs
 from runner.interrupt import Interrupt, interruptible
 from runner.kept import Kept
 from runner.memory import give_back_large_blocks
@@ -66,8 +67,8 @@ class SweepResult:
 def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, progress: SweepProgress) -> SweepResult:
     """Run `cells` in order and write everything under `options.out`.
 
-    :raises ConfigError: a fixture's folder is not what its file pins, a tape is not whole, a live model's key is not
-        where its file says.
+    :raises ConfigError: a fixture's folder is not what its file pins, a script has no words in an adapter's tools, a
+        tape is not whole, a live model's key is not where its file says.
     :raises EngineUnavailable: no engine.
     :raises BuildError: an image cannot be built or is not what it is pinned to; no run was started.
     :raises UsageError: a cassette to capture is there already or being captured, `out` is in use, or `resume`
@@ -79,6 +80,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     _demand_fixtures(loaded)
     _demand_room(options.out)
     models = {cell.model for cell in cells}
+    demand_programs(loaded, cells)
     cassettes.demand_tapes(loaded, cells)
     outward = Outward.of(loaded, models)
     if not options.resume:
@@ -136,7 +138,8 @@ def _demand_fixtures(loaded: LoadedSweep) -> None:
         found = fixture_tree(folder)
         if found != fixture.tree:
             problem = f"tree {fixture.tree} is pinned, but {shown(folder)} holds {found}; undo the change or pin it"
-            raise ConfigError(shown(folder.parent / "fixture.yaml"), None, problem)
+            file = folder.parent / "fixture.yaml"
+            raise ConfigError(shown(file), read_source(file).line(("tree",)), problem)
 
 
 def _demand_room(out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -11,12 +12,14 @@ import typer
 from typer.main import get_command
 
 from runner.cli.output import err, open_streams, soften
-from runner.errors import AcpbenchError, UsageError
+from runner.errors import AcpbenchError, EngineUnavailable, UsageError
 
 #: sysexits.h EX_SOFTWARE: a fault of ours.
 INTERNAL = 70
 #: 128 + SIGINT, as a shell says it.
 INTERRUPTED = 130
+#: What a path that was given can be and no verb need look for by itself: too long, in a circle, not ours to look into.
+_UNUSABLE = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES})
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -40,15 +43,39 @@ def run(args: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: one line, its own exit code
+    except OSError as error:
+        if _of_the_engine(error):
+            return _silent(error)
+        if error.errno not in _UNUSABLE or error.filename is None:
+            return _internal(error)
         _debug()
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        err(f"acpbench: internal error: {said} (set ACPBENCH_DEBUG=1 for the traceback)")
-        return INTERNAL
+        err(f"acpbench: {error.filename}: {error.strerror}")
+        return UsageError.exit_code
+    except Exception as error:  # noqa: BLE001 - the last line of defence: one line, its own exit code
+        return _internal(error)
     if code == INTERRUPTED:
         # The library turns KeyboardInterrupt into this exit code.
         err("acpbench: interrupted")
     return code if isinstance(code, int) else 0
+
+
+def _of_the_engine(error: Exception) -> bool:
+    """Only the engine is asked through this library: a socket that went silent or away in the middle of a verb."""
+    requests = sys.modules.get("requests")
+    return requests is not None and isinstance(error, requests.RequestException)
+
+
+def _silent(error: Exception) -> int:
+    _debug()
+    err(f"acpbench: the container engine does not answer any more: {' '.join(str(error).split())}")
+    return EngineUnavailable.exit_code
+
+
+def _internal(error: Exception) -> int:
+    _debug()
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    err(f"acpbench: internal error: {said} (set ACPBENCH_DEBUG=1 for the traceback)")
+    return INTERNAL
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -46,7 +46,7 @@ def sweep(
         typer.Option("--confirm", help="Judge by the config's 'compare'; run again the arms that seem to regress."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and run nothing; a replay's tapes are checked.")
+        bool, typer.Option("--dry-run", help="Print the plan and run nothing; scripts and tapes are checked.")
     ] = False,
 ) -> int:
     """Run a sweep; the last line printed is the path of its directory.
@@ -59,7 +59,9 @@ def sweep(
     cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
         from runner.cassettes import demand_tapes
+        from runner.gateway.program import demand_programs
 
+        demand_programs(loaded, cells)
         demand_tapes(loaded, cells)
         _print_plan(cells)
         return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from runner.config.base import Config, Id, Regex
+from runner.config.base import MAX_COUNT, MAX_MB, Argv, Below, Config, EnvName, Id, Regex
 from runner.config.normaliser import Normaliser
 
 Dialect = Literal["anthropic", "openai-chat", "openai-responses", "gemini"]
@@ -25,6 +28,28 @@ Meaning = Literal["read", "run", "edit", "write", "list", "search", "plan", "del
 OPTIONAL_MEANINGS = frozenset({"plan", "delegate", "mcp"})
 
 
+#: What is filled in where an agent is started.
+PLACEHOLDERS = ("prompt", "workspace", "model_url", "model_key", "home")
+
+
+def _spelt(text: str) -> str:
+    """Refuses what is nearly a placeholder; braces that are nowhere near one are the agent's own."""
+    for name in re.findall(r"\{([a-z_]+)\}", text):
+        near = difflib.get_close_matches(name, PLACEHOLDERS, n=1, cutoff=0.75)
+        if near and name not in PLACEHOLDERS:
+            raise ValueError(f"nothing fills in '{{{name}}}'; did you mean '{{{near[0]}}}'?")
+    return text
+
+
+def fill_in(text: str, values: Mapping[str, str]) -> str:
+    """`text` with its placeholders filled in, in one pass: braces in a prompt are its own, on every surface."""
+    return re.sub(r"\{([a-z_]+)\}", lambda found: values.get(found[1], found[0]), text)
+
+
+#: A text in which placeholders are filled in.
+Template = Annotated[str, AfterValidator(_spelt)]
+
+
 class Package(Config):
     """One pinned package inside the image."""
 
@@ -39,19 +64,19 @@ class Program(Config):
     """A program inside the image that states its own version; `expect` must stand in what it prints."""
 
     name: Id
-    command: list[str] = Field(min_length=1)
+    command: Argv
     expect: str
 
 
 class Launch(Config):
     """How one transport starts the agent. `{prompt} {workspace} {model_url} {model_key} {home}` are filled in."""
 
-    command: list[str] = Field(min_length=1)
-    env: dict[str, str] = {}
+    command: Annotated[Argv, AfterValidator(lambda words: [_spelt(word) for word in words])]
+    env: dict[EnvName, Template] = {}
     #: Files written into HOME before the start: path relative to HOME -> content (same placeholders).
-    home: dict[str, str] = {}
+    home: dict[Below, Template] = {}
     #: The binary whose sha256 the lock states for this surface.
-    binary: str
+    binary: str = Field(pattern="^/")
     #: CLI only: how its output is read.
     parser: CliParser = "generic"
 
@@ -80,7 +105,7 @@ class SideRule(Config):
     #: Only requests that offer all of these tools.
     tools: list[str] = []
     #: Only requests that offer at most this many tools.
-    max_tools: int | None = Field(default=None, ge=0)
+    max_tools: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     #: One of the stop sequences asked for.
     stop_sequence: str | None = None
     #: Only requests for an answer in a JSON schema that has all of these properties ([]: any schema).
@@ -92,7 +117,14 @@ class SideRule(Config):
     call: ToolCall | None = None
     #: A raw JSON body; without any of these an empty one.
     json_body: dict[str, Any] | None = None
-    status: int = 200
+    status: int = Field(default=200, ge=100, le=599)
+
+    @model_validator(mode="after")
+    def _recognises_something(self) -> SideRule:
+        told = self.model_dump(exclude_unset=True, exclude={"name", "say", "say_json", "call", "json_body", "status"})
+        if all(condition is None for condition in told.values()):
+            raise ValueError("has no condition: it would answer every request, the conversation's too")
+        return self
 
     @model_validator(mode="after")
     def _one_answer(self) -> SideRule:
@@ -124,11 +156,11 @@ class ResultPatterns(Config):
 class Limits(Config):
     """What one run of this agent may use. Megabytes are 10^6 bytes."""
 
-    memory_mb: int = Field(default=2048, ge=64)
-    cpus: float = Field(default=2.0, gt=0)
-    pids: int = Field(default=512, ge=32)
+    memory_mb: int = Field(default=2048, ge=64, le=MAX_MB)
+    cpus: float = Field(default=2.0, ge=0.01, le=1024)
+    pids: int = Field(default=512, ge=32, le=1 << 22)
     #: Bytes the run may write to its own file systems.
-    disk_mb: int = Field(default=1024, gt=0)
+    disk_mb: int = Field(default=1024, gt=0, le=MAX_MB)
 
 
 class Session(Config):
@@ -153,11 +185,11 @@ class Adapter(Config):
     acp: Launch | None = None
     cli: Launch | None = None
     #: Environment and HOME files of every transport (a launch's own `env` and `home` win).
-    env: dict[str, str] = {}
-    home: dict[str, str] = {}
+    env: dict[EnvName, Template] = {}
+    home: dict[Below, Template] = {}
     session: Session = Session()
     #: Meaning -> ordered alternatives: the gateway takes the first one whose tool the request offers.
-    tools: dict[Meaning, list[ToolCall]]
+    tools: dict[Meaning, Annotated[list[ToolCall], Field(min_length=1)]]
     side_requests: list[SideRule] = []
     results: ResultPatterns = ResultPatterns()
     #: What it sends as a user message to go on after an answer that was cut short: no prompt of the user's.
@@ -166,7 +198,7 @@ class Adapter(Config):
     normalisers: list[Normaliser] = []
     limits: Limits = Limits()
     #: Project folders that hold the agent's own state: they must be absent before the start.
-    state_dirs: list[str] = []
+    state_dirs: list[Below] = []
     #: Globs over the names of `files_outside.*` (`~` is HOME): what it writes beside its work, and has written or not
     #: when it is ended. No metric counts it; fsdiff.json has it.
     fleeting_files: list[str] = []

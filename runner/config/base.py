@@ -5,10 +5,39 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 #: An id a user writes: `claude-agent-acp@0.64.0`, `acp-nocaps`, `fix-semver`.
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]*$", max_length=120)]
+
+#: The largest count, size and wait that a file may ask for. Every number is bounded: what overflows a clock, the
+#: engine's or JavaScript's integers is told with its line, and not in the middle of a run.
+MAX_COUNT = 10**9
+MAX_MB = 10**6
+WEEK_S = 7 * 24 * 3600
+
+
+def _startable(words: list[str]) -> list[str]:
+    if not words[0]:
+        raise ValueError("its first word is empty, which starts nothing")
+    return words
+
+
+#: A program and its arguments.
+Argv = Annotated[list[str], Field(min_length=1), AfterValidator(_startable)]
+#: What `execve` and every shell take for a variable's name.
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def below(path: str) -> str:
+    """Refuses what is not below the folder it is relative to."""
+    if not path or path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError("a path below its folder is wanted: relative, without '..'")
+    return path
+
+
+#: A file below a folder that is known: `.claude/settings.json`.
+Below = Annotated[str, AfterValidator(below)]
 
 #: What `@`, `:` and `/` become where an id names a file, an image or a cell.
 _UNSAFE = re.compile(r"[@:/]")

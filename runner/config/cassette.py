@@ -9,7 +9,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from runner.config.adapter import Dialect
-from runner.config.base import Config, Id
+from runner.config.base import MAX_COUNT, Config, Id
 from runner.config.normaliser import BuiltinNormaliser, Normaliser
 
 #: Of the rules in images/gateway/normalise.mjs; requests normalised by others cannot be held against new ones.
@@ -25,7 +25,7 @@ class Tape(Config):
     fixture: Id
     policy: Id
     #: Requests in `file`; one that holds less was cut off. None: nobody counted.
-    entries: int | None = Field(default=None, ge=1)
+    entries: int | None = Field(default=None, ge=1, le=MAX_COUNT)
 
 
 class Cassette(Config):
@@ -37,7 +37,7 @@ class Cassette(Config):
     #: Day of the recording, UTC.
     captured: str
     #: Of the rules by which its requests were normalised.
-    normaliser_version: int
+    normaliser_version: int = Field(ge=0, le=MAX_COUNT)
     normalisers: list[BuiltinNormaliser | Normaliser]
     tapes: list[Tape] = Field(min_length=1)
 

@@ -30,6 +30,9 @@ _SHAPES = {
 #: Patterns of runner.config in words.
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._+@-]*$": "is not an id: letters, digits and . _ + @ - only, a letter or digit first",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "is no variable's name: letters, digits and _ only, no digit first",
+    "^/": "is not an absolute path",
+    r"^(/|\{workspace\}(/|$))": "is not an absolute path; {workspace} is the fixture's folder",
     r"^[0-9a-f]{40}$": "is not a hash of 40 lower-case hexadecimal digits",
 }
 _COMPARISONS = {

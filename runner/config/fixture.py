@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from runner.config.base import Config, Id
+from runner.config.base import MAX_COUNT, WEEK_S, Argv, Config, Id
 
 Sha1 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 #: Long enough that no text holds it by chance.
@@ -27,24 +27,45 @@ def _inside(path: str) -> str:
 Pathspec = Annotated[str, StringConstraints(min_length=1), AfterValidator(_inside)]
 
 
+def _around(path: str) -> str:
+    below = next((path.removeprefix(root) for root in ("/workspace/", "{home}/") if path.startswith(root)), "")
+    if not {"", ".", ".."}.isdisjoint(below.split("/")):
+        raise ValueError("a path below /workspace/ or {home}/ is wanted, without '..'")
+    return path
+
+
+def _plain(prompt: str) -> str:
+    if not prompt.strip():
+        raise ValueError("there is nothing in it to ask the agent")
+    if prompt.startswith("-"):
+        raise ValueError("it starts with '-', which a command line takes for an option")
+    return prompt
+
+
 class Verify(Config):
     """The verdict on a workspace: run in a throwaway container, never where the agent was."""
 
     #: Run in the fixture's folder.
-    command: list[str] = Field(min_length=1)
+    command: Argv
     #: How its output is read: TAP summary lines `# tests`, `# pass`, `# fail` of node's runner, or only the exit code.
     parser: Literal["node-test", "exit-code"]
-    #: Tests that must pass (node-test).
-    tests: int | None = Field(default=None, gt=0)
+    #: Tests that must pass: node-test needs it, since a run of no test fails none.
+    tests: int | None = Field(default=None, gt=0, le=MAX_COUNT)
     #: Globs (git pathspecs) the agent must not have changed; a change there fails the task and is not taken over.
     protected: list[Pathspec] = []
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: float = Field(default=60.0, gt=0, le=WEEK_S)
+
+    @model_validator(mode="after")
+    def _counted(self) -> Verify:
+        if (self.parser == "node-test") != (self.tests is not None):
+            raise ValueError("parser node-test needs 'tests', how many must pass; no other parser counts any")
+        return self
 
 
 class Outside(Config):
     """A file or a symbolic link outside the workspace: below /workspace or `{home}`. Folders are made as needed."""
 
-    path: str = Field(min_length=1)
+    path: Annotated[str, AfterValidator(_around)]
     #: `{canary:<name>}` is filled in.
     content: str | None = None
     #: Target of a symbolic link.
@@ -64,7 +85,7 @@ class Fixture(Config):
     title: str = ""
     tree: Sha1
     commit: Sha1
-    prompt: str
+    prompt: Annotated[str, AfterValidator(_plain)]
     verify: Verify
     #: Name -> a string that stands nowhere else: where it turns up, what holds it was read.
     canaries: dict[Id, Canary] = {}

@@ -15,7 +15,7 @@ class SampledRule(Config):
 
     metric: Id
     #: Practical margin: a change of the median by no more than this share, up or down, is within the threshold.
-    threshold: float = Field(default=0.05, ge=0)
+    threshold: float = Field(default=0.05, ge=0, le=1000)
     #: Which way is worse.
     worse: Literal["higher", "lower"] = "higher"
 
@@ -33,7 +33,7 @@ class Gate(Config):
     #: Globs over what `exact` fits and is not gated all the same.
     exact_except: list[str] = []
     #: A baseline older than this is refused.
-    baseline_days: int = Field(default=90, gt=0)
+    baseline_days: int = Field(default=90, gt=0, le=36_500)
 
     def rule(self, metric: str) -> SampledRule | None:
         """The rule of a sampled metric; None where it is not gated."""

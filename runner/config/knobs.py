@@ -6,38 +6,39 @@ from typing import Literal
 
 from pydantic import Field
 
-from runner.config.base import Config
+from runner.config.base import MAX_MB, WEEK_S, Config
 
 
 class Deadlines(Config):
     """Seconds per phase; each has its own outcome `timeout:<name>`."""
 
-    create: float = Field(default=30.0, gt=0)
-    start: float = Field(default=30.0, gt=0)
-    prepare: float = Field(default=30.0, gt=0)
-    initialize: float = Field(default=60.0, gt=0)
-    session_new: float = Field(default=60.0, gt=0)
-    configure: float = Field(default=30.0, gt=0)
+    create: float = Field(default=30.0, gt=0, le=WEEK_S)
+    start: float = Field(default=30.0, gt=0, le=WEEK_S)
+    prepare: float = Field(default=30.0, gt=0, le=WEEK_S)
+    initialize: float = Field(default=60.0, gt=0, le=WEEK_S)
+    session_new: float = Field(default=60.0, gt=0, le=WEEK_S)
+    configure: float = Field(default=30.0, gt=0, le=WEEK_S)
     #: session/prompt sent to the first session/update of the turn.
-    first_update: float = Field(default=60.0, gt=0)
+    first_update: float = Field(default=60.0, gt=0, le=WEEK_S)
     #: No frame from the agent while it owes us one; paused while we owe an answer.
-    silence: float = Field(default=120.0, gt=0)
-    turn: float = Field(default=600.0, gt=0)
+    silence: float = Field(default=120.0, gt=0, le=WEEK_S)
+    turn: float = Field(default=600.0, gt=0, le=WEEK_S)
     #: From session/cancel to the prompt's response.
-    cancel_grace: float = Field(default=10.0, gt=0)
+    cancel_grace: float = Field(default=10.0, gt=0, le=WEEK_S)
     #: How long we go on reading after the prompt's response.
-    quiet: float = Field(default=0.25, ge=0)
+    quiet: float = Field(default=0.25, ge=0, le=WEEK_S)
     #: stdin closed to the agent's exit.
-    exit: float = Field(default=3.0, gt=0)
+    exit: float = Field(default=3.0, gt=0, le=WEEK_S)
     #: SIGTERM to exit.
-    terminate: float = Field(default=2.0, gt=0)
+    terminate: float = Field(default=2.0, gt=0, le=WEEK_S)
     #: SIGKILL to exit.
-    kill: float = Field(default=5.0, gt=0)
+    kill: float = Field(default=5.0, gt=0, le=WEEK_S)
     #: One request after the turn, its answer awaited.
-    probe: float = Field(default=30.0, gt=0)
-    collect: float = Field(default=60.0, gt=0)
-    verify: float = Field(default=120.0, gt=0)
-    remove: float = Field(default=30.0, gt=0)
+    probe: float = Field(default=30.0, gt=0, le=WEEK_S)
+    collect: float = Field(default=60.0, gt=0, le=WEEK_S)
+    #: Beside the fixture's own limit for its tests.
+    verify: float = Field(default=120.0, gt=0, le=WEEK_S)
+    remove: float = Field(default=30.0, gt=0, le=WEEK_S)
 
 
 class Knobs(Config):
@@ -47,13 +48,13 @@ class Knobs(Config):
     #: A cassette's answers: as fast as they go, or at the pace at which they were recorded.
     replay_timing: Literal["fast", "recorded"] = "fast"
     #: Interval of memory and cpu samples in the guest, milliseconds.
-    sample_ms: int = Field(default=50, ge=5)
+    sample_ms: int = Field(default=50, ge=5, le=60_000)
     #: Bytes of frames kept on disk per run; what is cut is counted.
-    frames_cap_mb: int = Field(default=256, gt=0)
+    frames_cap_mb: int = Field(default=256, gt=0, le=MAX_MB)
     #: Bytes of stderr kept on disk per run.
-    stderr_cap_mb: int = Field(default=16, gt=0)
+    stderr_cap_mb: int = Field(default=16, gt=0, le=MAX_MB)
     #: Bytes of the workspace that are collected.
-    collect_cap_mb: int = Field(default=64, gt=0)
+    collect_cap_mb: int = Field(default=64, gt=0, le=MAX_MB)
 
 
 def overlay(base: Knobs, over: Knobs | None) -> Knobs:

@@ -6,17 +6,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from runner.config.base import Config, Id
+from runner.config.base import WEEK_S, Config, Id
 
 Answer = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled", "never"]
+
+
+#: ACP's ToolKind.
+ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 
 
 class Rule(Config):
     """The first rule whose given conditions all hold decides."""
 
     answer: Answer
-    #: ACP tool kind: read, edit, delete, move, search, execute, think, fetch, switch_mode, other.
-    kind: str | None = None
+    kind: ToolKind | None = None
     #: Glob over the paths of the request (locations, rawInput's file_path / path / filePath).
     path: str | None = None
     #: Glob over the command of the request (rawInput.command, else the title).
@@ -32,7 +35,7 @@ class Cancel(Config):
     """
 
     at: Literal["start", "text", "tool", "ask", "terminal"]
-    after_s: float = Field(default=0.0, ge=0)
+    after_s: float = Field(default=0.0, ge=0, le=WEEK_S)
 
 
 class Policy(Config):
@@ -43,7 +46,7 @@ class Policy(Config):
     answer: Answer = "allow_once"
     rules: list[Rule] = []
     #: Seconds every answer waits.
-    delay_s: float = Field(default=0.0, ge=0)
+    delay_s: float = Field(default=0.0, ge=0, le=WEEK_S)
     #: elicitation/create is answered with this action.
     elicitation: Literal["accept", "decline", "cancel"] = "decline"
     #: None: turns run to their end.

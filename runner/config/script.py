@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, StringConstraints, 
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from runner.config.base import Config, Id, Regex
+from runner.config.base import MAX_COUNT, WEEK_S, Config, Id, Regex
 from runner.config.source import Place
 
 #: What of a step is a tool call; the tool maps of adapters know all but the raw `tool`.
@@ -23,8 +23,8 @@ Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:._-]*$", max
 
 class Read(Config):
     path: str
-    line: int | None = None
-    limit: int | None = None
+    line: int | None = Field(default=None, ge=-MAX_COUNT, le=MAX_COUNT)
+    limit: int | None = Field(default=None, ge=-MAX_COUNT, le=MAX_COUNT)
 
 
 class Run(Config):
@@ -114,13 +114,13 @@ class Call(Meanings):
 class Usage(Config):
     """Tokens served with a step's answer; deterministic, so that what the agent reports can be checked."""
 
-    input: int = Field(default=1000, ge=0)
-    output: int = Field(default=50, ge=0)
+    input: int = Field(default=1000, ge=0, le=MAX_COUNT)
+    output: int = Field(default=50, ge=0, le=MAX_COUNT)
     #: On top of `input`, whether the dialect counts them in (OpenAI, Gemini) or apart (Anthropic).
-    cache_read: int = Field(default=0, ge=0)
-    cache_write: int = Field(default=0, ge=0)
+    cache_read: int = Field(default=0, ge=0, le=MAX_COUNT)
+    cache_write: int = Field(default=0, ge=0, le=MAX_COUNT)
     #: A part of `output`.
-    reasoning: int = Field(default=0, ge=0)
+    reasoning: int = Field(default=0, ge=0, le=MAX_COUNT)
 
     @model_validator(mode="after")
     def _reasoning_is_output(self) -> Usage:
@@ -184,19 +184,19 @@ class Fault(Config):
 
     kind: FaultKind
     #: None: every request for the step.
-    times: int | None = Field(default=1, gt=0)
+    times: int | None = Field(default=1, gt=0, le=MAX_COUNT)
     #: rate-limit (429): seconds in its Retry-After header.
-    retry_after_s: int = Field(default=1, ge=0)
+    retry_after_s: int = Field(default=1, ge=0, le=WEEK_S)
     #: reset, stall, malformed: events of the stream that still come whole before it.
-    after_events: int = Field(default=2, ge=0)
+    after_events: int = Field(default=2, ge=0, le=MAX_COUNT)
     #: stall, slow-start: how long nothing comes; then the answer goes on.
-    delay_ms: float = Field(default=2000.0, gt=0)
+    delay_ms: float = Field(default=2000.0, gt=0, le=WEEK_S * 1000)
 
 
 class Latency(Config):
-    ttft_ms: float = Field(default=0.0, ge=0)
+    ttft_ms: float = Field(default=0.0, ge=0, le=WEEK_S * 1000)
     #: None: as fast as it goes.
-    tokens_per_s: float | None = Field(default=None, gt=0)
+    tokens_per_s: float | None = Field(default=None, gt=0, le=MAX_COUNT)
 
 
 class Effect(Config):
@@ -269,7 +269,7 @@ class Streaming(Config):
     """Pinned, and stated in the lock: chunk counts are ours, not the agent's."""
 
     #: Characters per chunk.
-    chunk_size: int = Field(default=32, gt=0)
+    chunk_size: int = Field(default=32, gt=0, le=MAX_COUNT)
 
 
 class Script(Config):
@@ -280,7 +280,7 @@ class Script(Config):
     title: str = ""
     steps: list[Step] = Field(min_length=1)
     #: User prompts that the script is played for, each from its first step; one more is a miss.
-    turns: int = Field(default=1, gt=0)
+    turns: int = Field(default=1, gt=0, le=MAX_COUNT)
     latency: Latency = Latency()
     streaming: Streaming = Streaming()
     dialects: list[Literal["anthropic", "openai-chat", "openai-responses", "gemini"]] | None = None

@@ -8,6 +8,7 @@ without a bound.
 from __future__ import annotations
 
 import math
+import re
 import stat
 import warnings
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"true", "yes", "on", "y"})
+
+#: Quotes and escapes can say them; no argument, name or UTF-8 file can hold them.
+_UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 #: A place in the data: keys and 0-based list indexes from the root.
 Place = tuple[str | int, ...]
@@ -292,12 +296,11 @@ class _Builder:
 
     def _text(self, node: ScalarNode) -> str:
         """The node's text. Two escapes of halves (`"\\ud83d\\ude00"`, as JSON writes it) are one character."""
-        text = str(node.value)
-        try:
-            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        except UnicodeDecodeError:
-            self._fault(node, f"{quoted(ascii(text)[1:-1])} holds half of a character (a lone surrogate)")
-            return ""
+        text = str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        if (odd := _UNUSABLE.search(text)) is not None:
+            told = f"the text holds U+{ord(odd[0]):04X}, which neither a program's arguments nor a file can take"
+            self._fault(node, told)
+        return text
 
     def _scalar(self, node: ScalarNode) -> Any:
         text = self._text(node)

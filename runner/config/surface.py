@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from runner.config.base import Config, Id, Regex
+from runner.config.base import WEEK_S, Argv, Config, Id, Regex, below
 
 
 class FileSystem(Config):
@@ -90,9 +91,24 @@ class Resolver(Config):
     """
 
     #: Started before the agent, in its container; must listen on UDP port 53 and stay in the foreground.
-    command: list[str] = Field(min_length=1)
+    command: Argv
     #: What a line of its log looks like that tells of a question; the first group is the name.
     query: Regex
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Resolver:
+        if re.compile(self.query).groups < 1:
+            raise ValueError("'query' needs a group, (...), which is the name that was asked for")
+        return self
+
+
+def _in_workspace(buffer: OpenBuffer) -> OpenBuffer:
+    below(buffer.path)
+    return buffer
+
+
+#: ACP wants an absolute path.
+Directory = Annotated[str, StringConstraints(pattern=r"^(/|\{workspace\}(/|$))")]
 
 
 class Surface(Config):
@@ -106,15 +122,15 @@ class Surface(Config):
     #: session/new: entries of mcpServers.
     mcp_servers: list[dict[str, Any]] = []
     #: session/new: additionalDirectories, `{workspace}` filled in; sent only when not empty.
-    additional_directories: list[str] = []
+    additional_directories: list[Directory] = []
     #: Image under images/ whose /opt/toolbox is mounted there, read-only: programs that no agent's image has.
     toolbox: Id | None = None
     #: Default: none; names resolve to nothing, and nobody keeps them.
     resolver: Resolver | None = None
     #: Seconds between the session's set-up and the first prompt, as a person takes them: servers may still be starting.
-    settle_s: float = Field(default=0.0, ge=0)
+    settle_s: float = Field(default=0.0, ge=0, le=WEEK_S)
     #: Before the first prompt.
-    open_buffers: list[OpenBuffer] = []
+    open_buffers: list[Annotated[OpenBuffer, AfterValidator(_in_workspace)]] = []
     #: After the turn, in order.
     probes: list[Probe] = []
     #: Overrides of the adapter's session set-up.

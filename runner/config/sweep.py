@@ -56,14 +56,14 @@ class Sweep(Config):
     arms: list[Matrix] = Field(min_length=1)
     repeat: int = Field(default=3, gt=0, le=MAX_REPEAT)
     #: Order: each block holds every arm once, shuffled by this seed.
-    seed: int = 20260802
+    seed: int = Field(default=20260802, ge=-(1 << 63), lt=1 << 63)
     #: Warm-up runs per image, recorded, outside the statistics.
-    warmup: int = Field(default=1, ge=0)
+    warmup: int = Field(default=1, ge=0, le=MAX_REPEAT)
     jobs: int = Field(default=1, gt=0, le=MAX_JOBS)
     #: Containers that the engine creates or starts at once, however many `jobs` there are: a burst overwhelms it.
     starts: int = Field(default=4, gt=0, le=MAX_JOBS)
     #: Attempts at a cell that ends `infra`.
-    infra_attempts: int = Field(default=3, gt=0)
+    infra_attempts: int = Field(default=3, gt=0, le=100)
     knobs: Knobs = Knobs()
     #: Before the first run the package registries are asked about all our pins, as `acpbench adapters check` does, and
     #: their answer is kept with the sweep (adapters-check.json). Where they cannot be reached, that is what is kept.

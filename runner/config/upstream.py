@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from runner.config.adapter import Dialect
-from runner.config.base import Config, Id
+from runner.config.base import MAX_COUNT, WEEK_S, Config, Id
 from runner.config.normaliser import BuiltinNormaliser, Normaliser
 
 _PORTS = {"http": 80, "https": 443}
@@ -52,21 +52,21 @@ class Auth(Config):
 class Price(Config):
     """US dollars per million tokens. What is left out of the cache's prices costs as `input`."""
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cache_read: float | None = Field(default=None, ge=0)
-    cache_write: float | None = Field(default=None, ge=0)
+    input: float = Field(ge=0, le=MAX_COUNT)
+    output: float = Field(ge=0, le=MAX_COUNT)
+    cache_read: float | None = Field(default=None, ge=0, le=MAX_COUNT)
+    cache_write: float | None = Field(default=None, ge=0, le=MAX_COUNT)
 
 
 class Budget(Config):
     """What a sweep may spend, anew each time it is resumed; the first limit reached stops it. One is needed."""
 
-    requests: int | None = Field(default=None, gt=0)
+    requests: int | None = Field(default=None, gt=0, le=MAX_COUNT)
     #: In and out, cached ones included. Answers that are under way when it is reached are still counted; of one that
     #: never came to its end, where it states no figure, a quarter of the characters.
-    tokens: int | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, gt=0, le=MAX_COUNT * 1000)
     #: US dollars, by `prices`.
-    money: float | None = Field(default=None, gt=0)
+    money: float | None = Field(default=None, gt=0, le=MAX_COUNT)
 
     @model_validator(mode="after")
     def _some(self) -> Budget:
@@ -93,7 +93,7 @@ class Upstream(Config):
     #: (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, ...), as for building images.
     ca: str | None = None
     #: Seconds in which the API must say something, before an answer or in its middle.
-    silence_s: float = Field(default=100.0, gt=0)
+    silence_s: float = Field(default=100.0, gt=0, le=WEEK_S)
     #: The only addresses that may be reached: `host:port`, or the `unix:` path.
     allow: list[str] = Field(min_length=1)
     budget: Budget

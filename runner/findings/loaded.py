@@ -96,10 +96,7 @@ class LoadedRun:
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.folder / name
-        try:
-            return as_object(json.loads(path.read_bytes())) if path.exists() else {}
-        except ValueError as error:
-            raise UsageError(f"{path}: not JSON: {error}") from None
+        return as_object(_read(path)) if path.exists() else {}
 
     # what the frames say
 
@@ -283,11 +280,16 @@ def load(directory: Path) -> Loaded:
 
 def _names(directory: Path) -> dict[str, Any] | None:
     path = directory / NAMES_FILE
-    if not path.exists():
-        return None
+    return as_object(_read(path)) if path.exists() else None
+
+
+def _read(path: Path) -> Any:
+    """A file of JSON. Raises UsageError where it is torn, or cannot be read."""
     try:
-        return as_object(json.loads(path.read_bytes()))
-    except ValueError as error:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {error}") from None
 
 
@@ -332,7 +334,10 @@ def model_entry(folder: Path, seq: int | None) -> dict[str, Any]:
         raise UsageError(f"{folder}: has no model.jsonl")
     seqs = []
     for line in path.read_bytes().splitlines():
-        entry = as_object(json.loads(line)) if line.strip() else {}
+        try:
+            entry = as_object(json.loads(line))
+        except (ValueError, RecursionError):
+            continue  # torn: the gateway was killed in the middle of it
         seqs.append(entry.get("seq"))
         if entry.get("seq") == seq:
             return entry
@@ -374,7 +379,7 @@ def file_entry(folder: Path, path: str) -> dict[str, Any]:
 
 def _outside(folder: Path) -> list[dict[str, Any]]:
     path = folder / "fsdiff.json"
-    return [as_object(i) for i in as_list(json.loads(path.read_bytes()).get("outside"))] if path.is_file() else []
+    return [as_object(i) for i in as_list(as_object(_read(path)).get("outside"))] if path.is_file() else []
 
 
 def member(folder: Path, path: str) -> Any:
@@ -387,7 +392,7 @@ def member(folder: Path, path: str) -> Any:
         file = folder / NAMES_FILE
     if not file.is_file():
         raise UsageError(f"{folder}: not an attempt's folder: it has no record.json")
-    value: Any = json.loads(file.read_bytes())
+    value = _read(file)
     for name in filter(None, path.split(".")):
         if isinstance(value, list) and name.isdigit() and int(name) < len(value):
             value = value[int(name)]

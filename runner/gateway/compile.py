@@ -129,7 +129,7 @@ def _when(when: When | None, conversation: Conversation) -> dict[str, Any] | Non
 def _alternatives(meaning: str, said: BaseModel, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
     if isinstance(said, RawTool):
         return [{"tool": said.tool, "arguments": said.arguments}]
-    tools: dict[str, list[ToolCall]] = {name: calls for name, calls in adapter.tools.items() if calls}
+    tools: dict[str, list[ToolCall]] = dict(adapter.tools.items())
     if meaning not in tools:
         known = ", ".join(sorted(tools)) or "nothing"
         raise _Problem(f"adapter {adapter.id} has no tool for '{meaning}' (its tools say: {known})")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from runner.config.adapter import Adapter
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.normaliser import BuiltinNormaliser, Normaliser
-from runner.errors import ConfigError, InfraError, RunError
+from runner.errors import ConfigError, InfraError, RunError, UsageError
 from runner.gateway.cassette import read_tape, replay_problems
 from runner.gateway.compile import compile_program
 from runner.gateway.journal import Entry, script_problems
@@ -39,8 +39,20 @@ def program_for(loaded: LoadedSweep, cell: Cell, workspace: str) -> dict[str, An
         "version": cassette.normaliser_version,
         "normalisers": normalisers(cassette.normalisers, adapter),
         "tape": read_tape(folder / found.file),
-        "timing": loaded.sweep.knobs.replay_timing,
+        "timing": loaded.knobs(cell.matrix).replay_timing,
     }
+
+
+def demand_programs(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
+    """Raise ConfigError at its arm where a script cannot be said in an adapter's tools, before anything is started."""
+    for matrix, name, model in sorted({(cell.matrix, cell.adapter, cell.model) for cell in cells}):
+        script = loaded.scripts.get(model)
+        if script is None:
+            continue
+        try:
+            compile_program(script, loaded.adapters[name], "/workspace")
+        except UsageError as problem:
+            raise ConfigError(loaded.path, loaded.arm_lines[matrix], str(problem)) from None
 
 
 def _rules(adapter: Adapter) -> list[dict[str, Any]]:

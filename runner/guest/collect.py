@@ -14,7 +14,7 @@ import tarfile
 from typing import Any
 
 from . import tree
-from .channel import OpError, Request
+from .channel import Request
 from .fixture import Prepared, git_state
 
 _BLOCK = 512
@@ -62,9 +62,9 @@ class Archive:
                 self._add_plain(entry)
                 self.files += 1
             else:
-                self._skip(path, kind(status.st_mode))
+                self.skip(path, kind(status.st_mode))
         except OSError as error:
-            self._skip(path, error.strerror or str(error))
+            self.skip(path, error.strerror or str(error))
 
     def finish(self) -> bytes:
         self._tar.close()
@@ -89,26 +89,30 @@ class Archive:
         cost = entry.size + 2 * _BLOCK + len(os.fsencode(entry.name))
         if cost > self._left:
             self.cut = True
-            self._skip(entry.name, "over the size limit")
+            self.skip(entry.name, "over the size limit")
             return False
         self._left -= cost
         return True
 
-    def _skip(self, path: str, reason: str) -> None:
+    def skip(self, path: str, reason: str) -> None:
+        """Name what is not taken home."""
         if len(self.skipped) < _MAX_SKIPPED:
             self.skipped.append({"path": path, "reason": reason})
 
 
 def collect(request: Request, prepared: Prepared | None) -> None:
     """`collect` {workspace, cap_bytes, writable} -> {tar, cut, files, bytes, skipped:[{path, reason}], outside:[...],
-    outside_cut, git_changed, git_changes:[name]}. Replies itself, since the archive is large. Errors: `not_found`.
+    outside_cut, git_changed, git_changes:[name]}. Replies itself, since the archive is large.
+
+    A workspace that is no folder any more (moved away, a link, removed) is one in which nothing is left.
     """
     workspace = request.text("workspace")
-    if not stat.S_ISDIR(_mode(workspace)):
-        raise OpError("not_found", f"{workspace} is no folder any more")
     archive = Archive(request.number("cap_bytes"))
-    for path, status in tree.walk(workspace):
-        archive.add(workspace, path, status)
+    if stat.S_ISDIR(_mode(workspace)):
+        for path, status in tree.walk(workspace, missed=archive.skip):
+            archive.add(workspace, path, status)
+    else:
+        archive.skip(".", "no folder any more")
     outside, outside_cut = list_outside(request.texts("writable"), workspace)
     changes = git_changes(workspace, prepared)
     data = archive.finish()

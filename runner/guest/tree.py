@@ -8,7 +8,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from . import gitobj
@@ -166,11 +166,13 @@ def scan(root: str, *, skip: str = ".git") -> dict[str, Entry]:
     return found
 
 
-def walk(root: str, *, skip: str = ".git") -> Iterator[tuple[str, os.stat_result]]:
+def walk(
+    root: str, *, skip: str = ".git", missed: Callable[[str, str], None] = lambda _path, _reason: None
+) -> Iterator[tuple[str, os.stat_result]]:
     """Every path below `root` with its lstat, folders before what is in them, in byte order; not `skip` at the top.
 
     A folder that its owner has closed to itself is opened first (the agent's uid is ours). What cannot be looked at
-    and what lies deeper than a path can say is left out.
+    and what lies deeper than a path can say is left out, and told to `missed` with the reason.
     """
     pending = [""]
     while pending:
@@ -178,11 +180,15 @@ def walk(root: str, *, skip: str = ".git") -> Iterator[tuple[str, os.stat_result
         below = []
         for name in _names(f"{root}/{folder}" if folder else root):
             path = f"{folder}/{name}" if folder else name
-            if path == skip or len(os.fsencode(path)) > MAX_PATH:
+            if path == skip:
+                continue
+            if len(os.fsencode(path)) > MAX_PATH:
+                missed(f"{folder}/...", "deeper than a path can say")
                 continue
             try:
                 status = os.lstat(f"{root}/{path}")
-            except OSError:
+            except OSError as error:
+                missed(path, error.strerror or str(error))
                 continue
             yield path, status
             if stat.S_ISDIR(status.st_mode):

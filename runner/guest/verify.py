@@ -27,6 +27,8 @@ _PATCH_BYTES = 64 << 20
 _OUTPUT_BYTES = 256_000
 _MAX_SKIPPED = 1_000
 _DRAIN_S = 5.0
+#: As a shell says it.
+_NOT_FOUND = 127
 
 
 class Change(NamedTuple):
@@ -55,7 +57,8 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s} -> {tree, commit, proofs,
     patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
 
-    Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed`.
+    Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed` (the
+    command is no program of the image's).
     """
     name, archive, agent_archive = request.text("fixture"), request.blob("tar"), request.blob("agent_tar")
     protected, command, env = request.texts("protected"), request.texts("command"), request.text_map("env")
@@ -253,6 +256,9 @@ def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> 
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
+        if "/" in command[0] and not command[0].startswith("/"):
+            # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
+            return Ran(_NOT_FOUND, False, f"{command[0]}: {error}\n", 0.0)
         raise OpError("spawn_failed", f"{command[:1]}: {error}") from error
     assert child.stdout is not None
     kept = bytearray()

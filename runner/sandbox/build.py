@@ -138,7 +138,7 @@ def _remove_stages(client: docker.DockerClient, ids: Iterable[str]) -> None:
             found = client.images.get(image)
             if STAGE_LABEL in found.labels and not found.tags:
                 client.api.remove_image(image)
-        except (APIError, DockerException):
+        except (APIError, DockerException, requests.exceptions.RequestException):
             continue
 
 

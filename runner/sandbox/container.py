@@ -17,7 +17,7 @@ from docker import DockerClient
 from docker.types import LogConfig, Mount, Ulimit
 
 from runner.errors import InfraError, LastingError
-from runner.sandbox.engine import retrying
+from runner.sandbox.engine import cpus_of, retrying
 from runner.sandbox.stream import AttachedStream
 
 USER = "1000:1000"
@@ -96,7 +96,8 @@ class Container:
             log_config=LogConfig(type="none"),
             mem_limit=spec.memory_bytes,
             memswap_limit=spec.memory_bytes,
-            nano_cpus=int(spec.cpus * 10**9),
+            # The engine refuses more than there are; all there are is no limit, as it was meant.
+            nano_cpus=int(min(spec.cpus, cpus_of(self._client)) * 10**9),
             pids_limit=spec.pids,
             ulimits=[Ulimit(name="core", soft=0, hard=0)],
             mounts=[

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import os
 import shutil
 import socket
@@ -175,6 +176,12 @@ def _client(endpoint: Endpoint) -> docker.DockerClient:
     # docker-py's attach_socket alone goes past its own time limit (7.1, api/container.py): it would wait for ever.
     client.api.post = functools.partial(client.api.post, timeout=CALL_S)  # type: ignore[method-assign]
     return client
+
+
+@functools.lru_cache(maxsize=16)
+def cpus_of(client: docker.DockerClient) -> float:
+    """How many CPUs the engine's machine has; infinity where it does not say. Asked once a client."""
+    return float(client.info().get("NCPU") or math.inf)
 
 
 def describe(client: docker.DockerClient) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from runner.errors import ConfigError
 from tests.engine.lab import REPOSITORY, Lab, attempt, repaired, stderr
@@ -179,9 +180,57 @@ def test_a_fixture_that_is_not_its_pin_is_refused_before_anything_starts(lab: La
     (lab.root / "fixtures").unlink()
     shutil.copytree(REPOSITORY / "fixtures", lab.root / "fixtures", symlinks=True)
     (lab.root / "fixtures/semver/tree/src/semver.js").write_text("// other\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="is pinned, but"):
+    with pytest.raises(ConfigError, match=r"fixture\.yaml:3: tree \w+ is pinned, but"):
         lab.sweep(lab.puppet("pinned", [MODEL]), out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("away", "mv semver /home/agent/aside && ln -s /home/agent/aside semver"),
+        ("gone", "rm -rf semver; echo > semver"),
+    ],
+)
+def test_an_agent_that_takes_its_workspace_away_has_failed_its_task(lab: Lab, name: str, command: str) -> None:
+    acts = [MODEL, REPAIR, {"do": "shell", "command": f"cd .. && {command}"}]
+    result, (record,) = lab.sweep(lab.puppet(name, acts), expect="task-failed")
+    assert record.outcome == "task-failed", record.reason
+    assert "protected paths were changed: test/semver.test.js" in record.reason
+    left = json.loads((attempt(result, record) / "fsdiff.json").read_text(encoding="utf-8"))
+    assert left["skipped"] == [{"path": ".", "reason": "no folder any more"}]
+
+
+def own_fixture(lab: Lab, **verify: Any) -> None:
+    """The lab's own semver, judged otherwise."""
+    (lab.root / "fixtures").unlink()
+    shutil.copytree(REPOSITORY / "fixtures", lab.root / "fixtures", symlinks=True)
+    path = lab.root / "fixtures/semver/fixture.yaml"
+    body = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    body["verify"] = {"protected": ["test"], **verify}
+    path.write_text(json.dumps(body), encoding="utf-8")
+
+
+def test_a_verifier_that_is_not_there_is_not_the_agents_fault(lab: Lab) -> None:
+    own_fixture(lab, command=["no-such-verifier"], parser="exit-code")
+    _, records = lab.sweep(lab.puppet("judged", [MODEL, REPAIR]))
+    assert [record.outcome for record in records] == ["infra"]  # and it is not tried again
+    assert "spawn_failed" in records[0].reason
+    assert "no-such-verifier" in records[0].reason
+
+
+def test_the_tests_have_their_own_limit_beside_the_phases(lab: Lab) -> None:
+    own_fixture(lab, command=["sleep", "3"], parser="exit-code", timeout_s=30)
+    _, (record,) = lab.sweep(lab.puppet("slow", [MODEL, REPAIR]), knobs={"deadlines": {"verify": 2.0}})
+    assert record.outcome == "passed", record.reason
+
+
+def test_a_resolver_that_cannot_be_started_is_not_the_agents_fault(lab: Lab) -> None:
+    resolver = {"command": ["no-such-resolver"], "query": "query (.*)"}
+    lab.write("surfaces", {"id": "resolved", "transport": "acp", "resolver": resolver})
+    _, records = lab.sweep(lab.puppet("resolved", [MODEL, REPAIR]), surfaces=["resolved"])
+    assert [record.outcome for record in records] == ["infra"]
+    assert "no-such-resolver" in records[0].reason
 
 
 def test_the_hosts_environment_stays_outside(

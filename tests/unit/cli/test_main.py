@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
 from runner.cli import main as cli
 from runner.cli import schema
@@ -23,6 +24,33 @@ def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "runner.cli", *args], cwd=ROOT, env={**os.environ, **env}, text=True,
         capture_output=True, timeout=60, check=False,
     )  # fmt: skip
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["sweep", LONG],
+        ["sweep", "configs/sweeps/three-surfaces.yaml", "--out", LONG],
+        ["sweep", "configs/sweeps/three-surfaces.yaml", "--out", LONG, "--resume"],
+        ["--root", LONG, "adapters", "list"],
+        *([verb, LONG] for verb in ("report", "frames", "findings", "permissions", "nightly")),
+        ["compare", LONG, LONG],
+        ["script", "check", LONG],
+    ],
+    ids=" ".join,
+)
+def test_a_path_that_no_disk_can_hold_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.run(args) == 64
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert LONG[:40] in said
+    assert "internal" not in said
 
 
 @pytest.mark.parametrize(
@@ -81,6 +109,14 @@ def test_ctrl_c(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     _raise(monkeypatch, KeyboardInterrupt())
     assert cli.run(["schema", "sweep"]) == 130
     assert capsys.readouterr().err == "acpbench: interrupted\n"
+
+
+def test_an_engine_that_goes_away_in_the_middle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _raise(monkeypatch, requests.exceptions.ReadTimeout("two\nlines"))
+    assert cli.run(["schema", "sweep"]) == 69
+    assert capsys.readouterr().err == "acpbench: the container engine does not answer any more: two lines\n"
 
 
 def test_our_own_faults(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def test_policies_written_out(root: Path) -> None:
 @pytest.mark.parametrize(
     ("policies", "words"),
     [
+        ("[{id: mine, rules: [{answer: never, kind: edti}]}]", "'kind' cannot be 'edti'; did you mean 'edit'?"),
         ("[{id: never, delay_s: 2}]", "a built-in policy has the id 'never'; choose another"),
         ("[{id: mine}, {id: mine, delay_s: 2}]", "another policy of this sweep has the id 'mine'; choose another"),
     ],

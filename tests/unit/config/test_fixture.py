@@ -28,6 +28,14 @@ def test_canaries_are_filled_in() -> None:
     [
         ({"canaries": {"a": "short"}}, "pattern"),
         ({"outside": [{"path": "/workspace/x"}]}, "either 'content' or 'link'"),
+        ({"outside": [{"path": "/etc/passwd", "content": "a"}]}, "below /workspace/ or {home}/"),
+        ({"outside": [{"path": "/workspace/../etc/x", "content": "a"}]}, "without '..'"),
+        ({"outside": [{"path": "{home}/", "content": "a"}]}, "below /workspace/ or {home}/"),
+        ({"prompt": " \n"}, "nothing in it to ask"),
+        ({"prompt": "- Fix it."}, "a command line takes for an option"),
+        ({"verify": {"command": ["node"], "parser": "node-test"}}, "node-test needs 'tests'"),
+        ({"verify": {"command": ["true"], "parser": "exit-code", "tests": 3}}, "no other parser counts any"),
+        ({"verify": {"command": [""], "parser": "exit-code"}}, "starts nothing"),
         ({"outside": [{"path": "/workspace/x", "content": "a", "link": "b"}]}, "either 'content' or 'link'"),
     ],
 )

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import jsonschema_rs
 import pytest
 from ruamel.yaml import YAML
@@ -24,3 +27,26 @@ def test_tells_right_from_wrong() -> None:
 def test_unknown_kind() -> None:
     with pytest.raises(UsageError, match="unknown kind of configuration 'sweeps'; did you mean 'sweep'"):
         json_schema("sweeps")
+
+
+def _numbers(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, schema) of everything in a schema that may be a number."""
+    if isinstance(schema, dict):
+        if schema.get("type") in ("integer", "number"):
+            yield place, schema
+        for key, below in schema.items():
+            yield from _numbers(below, f"{place}/{key}")
+    elif isinstance(schema, list):
+        for index, below in enumerate(schema):
+            yield from _numbers(below, f"{place}/{index}")
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_number_has_an_end(kind: str) -> None:
+    # 1e300 seconds overflow a clock and 10**30 bytes the engine's integers: known before the first run, with file:line.
+    endless = [
+        place
+        for place, number in _numbers(json_schema(kind))
+        if not {"maximum", "exclusiveMaximum"} & set(number) or not {"minimum", "exclusiveMinimum"} & set(number)
+    ]
+    assert endless == []

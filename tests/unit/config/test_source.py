@@ -57,8 +57,8 @@ def faulty(tmp_path: Path, content: bytes | str) -> ConfigError:
         (b"a: &x [*x]\n", 1, "an anchor holds an alias of itself"),
         (b"a: " + b"[" * 500 + b"]" * 500 + b"\n", None, "nested deeper than 64 levels"),
         (b"a: " + b"[" * 9000 + b"\n", None, "nested deeper than 64 levels"),
-        (b'a: 1\nb: "\\ud83d x"\n', 2, "ud83d x' holds half of a character"),
-        (b'"\\ude00": 1\n', 1, "holds half of a character"),
+        (b'a: 1\nb: "\\ud83d x"\n', 2, "the text holds U+D83D"),
+        (b'"\\ude00": 1\n', 1, "the text holds U+DE00"),
         (b"a: " + b"9" * 5000 + b"\n", 1, "as a number; put it in quotes"),
     ],
 )
@@ -167,3 +167,11 @@ def test_raise_all() -> None:
     many = [ConfigErrors([one, ConfigError(Path("x"), 1, "first")]), ConfigError(Path("a"), None, "other")]
     with pytest.raises(ConfigErrors, match="a: other\nx:1: first\nx:3: wrong"):
         raise_all(many)
+
+
+@pytest.mark.parametrize(("escape", "code"), [("\\0", "0000"), ("\\ud800", "D800")])
+def test_text_that_nothing_can_take_is_refused(tmp_path: Path, escape: str, code: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f'id: a\nprompt: "x{escape}y"\n')
+    with pytest.raises(ConfigError, match=rf"a\.yaml:2: the text holds U\+{code}"):
+        read_source(path)

@@ -169,3 +169,17 @@ def test_two_adapters_are_two_studies(tmp_path: Path) -> None:
     assert {reference.run for one in found if one.adapter == "another@2" for reference in one.evidence} == {
         f"runs/{cell}/1"
     }
+
+
+def test_torn_evidence_is_named_and_what_is_whole_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "model.jsonl").write_text('{"seq": 0}\n{"seq": 1, "res', encoding="utf-8")
+    assert model_entry(tmp_path, 0) == {"seq": 0}
+    with pytest.raises(UsageError, match="has no entry 1"):
+        model_entry(tmp_path, 1)
+    (tmp_path / "record.json").write_text('{"a": ', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"record\.json: not JSON"):
+        member(tmp_path, "a")
+    (tmp_path / "record.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "fsdiff.json").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"fsdiff\.json: not JSON"):
+        file_entry(tmp_path, "/etc/passwd")

@@ -185,8 +185,6 @@ def test_a_missing_meaning_is_the_users_error_and_names_the_step() -> None:
         UsageError, match=r"script some-script, step 0: adapter some-agent@1.0.0 has no tool for 'write'"
     ):
         calls({"write": {"path": "a", "content": "b"}})
-    with pytest.raises(UsageError, match="no tool for 'run'"):
-        calls({"run": {"command": "ls"}}, tools={**TOOLS, "run": []})
 
 
 def test_an_unknown_placeholder_is_the_users_error_and_names_the_nearest() -> None:
@@ -326,7 +324,7 @@ def test_results_are_read_without_an_adapters_own_patterns(text: str, outcome: s
 
 def test_a_side_rule_has_one_answer() -> None:
     with pytest.raises(ValidationError, match=r"gives 2 answers \(say, say_json\); a rule has one"):
-        adapter(side_requests=[{"name": "x", "say": "", "say_json": {}}])
+        adapter(side_requests=[{"name": "x", "path": "/x", "say": "", "say_json": {}}])
 
 
 def test_reasoning_is_a_part_of_the_output() -> None:

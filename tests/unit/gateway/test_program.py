@@ -9,8 +9,9 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.errors import ConfigError
 from runner.gateway.cassette import dump, tape_of
-from runner.gateway.program import model_failures, model_problems, program_for
+from runner.gateway.program import demand_programs, model_failures, model_problems, program_for
 from runner.plan import plan
 from tests.unit.config.test_cassette import CASSETTE
 from tests.unit.config.test_upstream import UPSTREAM
@@ -31,9 +32,9 @@ def ready(root: Path) -> Path:
     return root
 
 
-def program(root: Path, model: str, knobs: str = "") -> dict[str, Any]:
+def program(root: Path, model: str, knobs: str = "", of_the_arm: str = "") -> dict[str, Any]:
     sweep = root / "configs/sweeps/small.yaml"
-    text = sweep.read_text().replace("scripted/fix", model).replace("[acp, nocaps, cli]", "[acp]")
+    text = sweep.read_text().replace("[scripted/fix]", f"[{model}]{of_the_arm}").replace("[acp, nocaps, cli]", "[acp]")
     write(sweep, text + knobs)
     loaded = load_sweep(sweep, Catalog(root))
     return program_for(loaded, plan(loaded)[0], "/workspace/semver")
@@ -41,6 +42,14 @@ def program(root: Path, model: str, knobs: str = "") -> dict[str, Any]:
 
 def test_a_script_is_compiled(ready: Path) -> None:
     assert [step["index"] for step in program(ready, "scripted/fix")["steps"]] == [0, 1, 2]
+
+
+def test_a_script_without_words_is_told_at_its_arm(ready: Path) -> None:
+    adapter = ready / "configs/adapters/agent-1.0.0.yaml"
+    adapter.write_text(adapter.read_text().replace("{command}", "{comand}"))
+    loaded = load_sweep(ready / "configs/sweeps/small.yaml", Catalog(ready))
+    with pytest.raises(ConfigError, match=r"small\.yaml:3: .*unknown placeholder \{comand\}; did you mean 'command'"):
+        demand_programs(loaded, plan(loaded))
 
 
 @pytest.mark.parametrize("mode", ["live", "capture"])
@@ -64,6 +73,11 @@ def test_a_cassette_brings_its_tape(ready: Path) -> None:
         "tape": TAPE,
         "timing": "recorded",
     }
+
+
+def test_an_arms_own_timing_counts(ready: Path) -> None:
+    told = program(ready, "replay/tape", of_the_arm="\n    knobs: {replay_timing: recorded}")
+    assert told["timing"] == "recorded"
 
 
 def test_each_kind_of_model_is_judged_its_own_way() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from runner.guest import collect, fixture, tree
-from runner.guest.channel import OpError
 from runner.guest.fixture import Layout, Pins, Prepared
 from tests.unit.guest.recorder import Recorder, files_tar
 
@@ -145,10 +144,23 @@ def test_a_changed_repository_is_told_by_name(prepared: Prepared) -> None:
     assert reply["git_changes"] == ["HEAD", "config", "hooks/post-checkout"]
 
 
-def test_no_workspace_any_more(prepared: Prepared) -> None:
+def test_a_workspace_that_is_none_any_more_is_empty(prepared: Prepared) -> None:
     root = Path(prepared.workspace)
     root.rename(f"{root}.gone")
     root.symlink_to("/etc")
-    with pytest.raises(OpError) as refused:
-        run(prepared)
-    assert refused.value.code == "not_found"
+    reply = run(prepared)
+    assert (reply["files"], reply["cut"]) == (0, False)
+    assert reply["skipped"] == [{"path": ".", "reason": "no folder any more"}]
+
+
+def test_what_lies_too_deep_is_named(prepared: Prepared) -> None:
+    here = os.open(prepared.workspace, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    (skipped,) = run(prepared)["skipped"]
+    assert skipped["path"].endswith("d/...")
+    assert skipped["reason"] == "deeper than a path can say"

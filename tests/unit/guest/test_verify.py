@@ -229,6 +229,12 @@ def test_a_command_that_is_not_there(layout: Layout) -> None:
     assert refused.value.code == "spawn_failed"
 
 
+def test_a_command_of_the_workspace_that_the_agent_took_away(layout: Layout) -> None:
+    reply = run(layout, files_tar(CLEAN), ["./no-such-script"])
+    assert reply["exit_code"] == 127
+    assert "No such file" in reply["output"]
+
+
 def test_compare() -> None:
     one, two = "1" * 40, "2" * 40
     before = {"same": Entry(FILE, one), "content": Entry(FILE, one), "mode": Entry(FILE, one), "type": Entry(FILE, one)}

@@ -12,6 +12,7 @@ from typing import Any
 
 import docker
 import pytest
+import requests
 from docker.errors import ImageNotFound
 
 from runner.errors import BuildError
@@ -107,6 +108,17 @@ def test_a_broken_build_shows_its_last_lines_and_still_removes_its_stages(recipe
     assert lines[0] == "image b could not be built: The command '/bin/sh -c npm ci' returned a non-zero code: 1"
     assert [line.strip() for line in lines[1:]] == [f"| line {number}" for number in range(5, TAIL + 5)]
     assert engine.removed == ["aaaaaaaaaaaa"]
+
+
+def test_an_engine_that_goes_silent_behind_a_broken_build_hides_nothing_of_it(recipes: dict[str, Recipe]) -> None:
+    engine = Engine([{"stream": " ---> aaaaaaaaaaaa\n"}, {"error": "npm ci failed"}])
+
+    def silent(_: str) -> SimpleNamespace:
+        raise requests.exceptions.ReadTimeout("timed out")
+
+    engine.images = SimpleNamespace(get=silent)
+    with pytest.raises(BuildError, match="npm ci failed"):
+        run(engine, recipes)
 
 
 def test_the_hooks_of_mmdebstrap_strip_and_remove(tmp_path: Path) -> None:

@@ -15,12 +15,17 @@ class Engine:
 
     def __init__(self) -> None:
         self.api = self
+        self.asked: dict[str, Any] = {}
         self.most = 0
         self.calls = 0
         self._now = 0
         self._lock = threading.Lock()
 
-    def create_host_config(self, **_: Any) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
+        return {"NCPU": 1}
+
+    def create_host_config(self, **asked: Any) -> dict[str, Any]:
+        self.asked = asked
         return {}
 
     def create_container(self, *_: Any, **__: Any) -> dict[str, str]:
@@ -62,3 +67,12 @@ def test_no_more_come_up_at_once_than_the_gate_lets_through() -> None:
 
 def test_without_a_gate_all_come_up_at_once() -> None:
     assert come_up(None).most > 3
+
+
+def test_no_more_cpus_are_asked_for_than_the_engine_has() -> None:
+    # An engine on one core refuses 2.0, which most adapters may use: every run would end as infra.
+    engine: Any = Engine()
+    Container(engine, Spec("c", "i", [], {}, {}, cpus=2.0)).create()
+    assert engine.asked["nano_cpus"] == 10**9
+    Container(engine, Spec("c", "i", [], {}, {}, cpus=0.5)).create()
+    assert engine.asked["nano_cpus"] == 5 * 10**8

@@ -56,7 +56,8 @@ def _print(one: Series, metric: str, last: int) -> None:
     from runner import history as data
 
     steps = {step.index: step for step in data.steps(one.medians)}
-    digits = 0 if max(one.medians) >= 20 else 2
+    whole = all(value == int(value) for night in one.nights for value in night.found.values)
+    digits = 0 if whole or max(one.medians) >= 20 else 2
     rows = []
     first = max(0, len(one.nights) - last)
     for index, night in enumerate(one.nights[first:], start=first):

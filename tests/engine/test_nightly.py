@@ -81,7 +81,8 @@ def test_a_delay_is_confirmed_and_fails_the_night(lab: Lab, tmp_path: Path) -> N
     assert page.read_text() == (out / "summary.md").read_text()
     assert int(ET.parse(out / "junit.xml").getroot().get("failures", "")) == 2
     assert "regressed" in (out / "report.html").read_text()
-    assert [path.name for path in (tmp_path / "history").iterdir()] == ["out.parquet"]
+    (night,) = (tmp_path / "history").iterdir()
+    assert night.match("out-*Z.parquet")
 
 
 def test_a_policy_that_changed_is_exact(lab: Lab, tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def test_history(root: Path, tmp_path: Path) -> None:
     assert "2026-11-30 02:17" in done.stdout
     assert "1203 [1201-1205]" in done.stdout
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert (root / "results/history/one.parquet").is_file()
+    assert [file.name[:4] for file in (root / "results/history").iterdir()] == ["one-"]
+    assert "9 [9-9]" in invoke(root, "history", "tool_calls").stdout
     again = invoke(root, "history", "--add", one)
     assert (again.return_value, again.stdout) == (0, "")
     assert "in the history already" in again.stderr

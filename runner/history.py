@@ -1,8 +1,9 @@
 """The history: one Parquet data set, one row a run and metric, only ever added to.
 
 A sweep is one file, named after its directory and its start, written whole and never again: appending the same sweep
-twice changes nothing, and a CI that gives every night the same folder has as many nights. Nights are compared by their medians, since runs of one night share machine, kernel and mood; a step in them is
-a hint for whoever looks, never a gate.
+twice changes nothing, and a CI that gives every night the same folder has as many nights. Nights are compared by their
+medians, since runs of one night share machine, kernel and mood; a step in them is a hint for whoever looks, never a
+gate.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def test_a_name_that_holds_the_start_is_enough(tmp_path: Path) -> None:
     made = sweep(tmp_path, 0, [100.0])
     dated = made.path.rename(tmp_path / "nightly-20261101T021700Z-5d2a")
     file = append(tmp_path / "history", SweepDir.read(dated))
-    assert file is not None and file.stem == dated.name
+    assert file is not None
+    assert file.stem == dated.name
 
 
 def test_runs_that_measured_nothing_are_left_out(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from runner.config.base import Config, Id
 
@@ -32,6 +33,9 @@ class Gate(Config):
     exact: list[str] = ["*"]
     #: Globs over what `exact` fits and is not gated all the same.
     exact_except: list[str] = []
+    #: Globs over those of `exact` that depend on how long an agent lives, on how busy its machine is: they may vary
+    #: inside one arm, which is said and fails nothing. A change from one steady value to another does.
+    exact_unsteady: list[str] = ["files_outside", "files_outside.*"]
     #: A baseline older than this is refused.
     baseline_days: int = Field(default=90, gt=0)
 
@@ -39,12 +43,22 @@ class Gate(Config):
         """The rule of a sampled metric; None where it is not gated."""
         return next((rule for rule in self.sampled if rule.metric == metric), None)
 
-    def gates_exact(self, metric: str) -> bool:
-        """Whether an exact metric is gated, if it is one that may be."""
-        asked, excepted = (
-            any(fnmatch.fnmatchcase(metric, glob) for glob in globs) for globs in (self.exact, self.exact_except)
-        )
-        return asked and not excepted
+    @field_validator("sampled")
+    @classmethod
+    def _once(cls, rules: list[SampledRule]) -> list[SampledRule]:
+        names = [rule.metric for rule in rules]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)}: one rule a metric")
+        return rules
+
+    def gates_exact(self, metric: str, *, varies: bool = False) -> bool:
+        """Whether an exact metric is gated, if it is one that may be; `varies`: it does so inside one arm."""
+        excepted = _fits(metric, self.exact_except) or (varies and _fits(metric, self.exact_unsteady))
+        return _fits(metric, self.exact) and not excepted
+
+
+def _fits(metric: str, globs: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(metric, glob) for glob in globs)
 
 
 class Comparison(Config):

@@ -97,6 +97,37 @@ def test_globs_and_gate_of_the_command_line(root: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_gate_on_a_time_that_nothing_measures_is_refused(root: Path) -> None:
+    """It would be green for ever."""
+    one = str(made(root, "one", slower=150.0))
+    gate = root / "configs/gates/typo.yaml"
+    gate.parent.mkdir(exist_ok=True)
+    gate.write_text("id: typo\nsampled:\n  - {metric: to_result_ms}\n  - {metric: handshak_ms}\n")
+    for given in ("typo", str(gate)):
+        said = str(raised(root, "compare", one, "--gate", given))
+        assert said.endswith("typo.yaml:4: no run has a metric 'handshak_ms'; did you mean 'handshake_ms'?")
+    # Counts are sampled under a live model, and some times stand only where a turn was cancelled.
+    gate.write_text("id: typo\nsampled: [{metric: tool_calls}, {metric: cancel_to_stop_ms}, {metric: updates.plan}]\n")
+    assert invoke(root, "compare", one, "--gate", "typo").return_value == 0
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b", "-x", "a b"])
+def test_a_baseline_that_no_sweep_could_name(root: Path, name: str) -> None:
+    one = str(made(root, "one"))
+    assert "is no name for a baseline" in str(raised(root, "baseline", one, "--", name))
+    assert not list((root / "results").glob("baselines/*"))
+
+
+@pytest.mark.parametrize("date", ["yesterday", "2026-11-01T00:00:00"])
+def test_a_baseline_without_a_date_is_none(root: Path, date: str) -> None:
+    one = str(made(root, "one"))
+    file = Path(invoke(root, "baseline", one, "mine").stdout.strip())
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"date": date}))
+    assert "mine.json: not a baseline: date: " in str(raised(root, "compare", str(file), one))
+    file.write_text(file.read_text()[:200])
+    assert "not a baseline: Invalid JSON" in str(raised(root, "compare", str(file), one))
+
+
 def test_too_few_runs(root: Path) -> None:
     path = made(root, "one", leave_out=0)
     gate = root / "strict.yaml"

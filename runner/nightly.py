@@ -27,6 +27,7 @@ from runner.progress import SweepProgress
 from runner.records.store import SweepDir
 from runner.report import github, html, junit, to_csv, verdicts
 from runner.report import markdown as report_markdown
+from runner.report.text import escaped
 from runner.sweep import Options, SweepResult, run_sweep
 
 #: What outranks what when several exit codes are due.
@@ -36,11 +37,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Judged:
-    """A sweep and its verdicts; `against`: the baseline's, where the sweep names one."""
+    """A sweep and its verdicts; `against`: the baseline's, where the sweep names one.
+
+    `problem`: why it could not be held against that; the runs are made then, and all else is told and kept.
+    """
 
     result: SweepResult
     compared: Compared
     against: Compared | None = None
+    problem: str | None = None
 
     @property
     def all(self) -> list[Compared]:
@@ -49,6 +54,8 @@ class Judged:
     @property
     def exit_code(self) -> int:
         codes = {self.result.exit_code, *(found.exit for found in self.all)}
+        if self.problem is not None:
+            codes.add(UsageError.exit_code)
         return next(code for code in _PRECEDENCE if code in codes)
 
 
@@ -71,9 +78,15 @@ def run_and_judge(
     """Run a sweep, judge it by its own comparison and confirm what it suspects.
 
     repeat: replicates of the fresh half, in place of the configuration's. Raises as `run_sweep`, UsageError for a
-    comparison that fits no arms (before any run), ConfigError for a sweep that has none.
+    comparison that fits no arms or a model that is captured (before any run), ConfigError for a sweep that has none.
     """
     asked = comparison_of(loaded)
+    if captured := sorted({cell.model for cell in cells if cell.model.startswith("capture/")}):
+        name = captured[0].partition("/")[2]
+        raise UsageError(
+            f"{captured[0]} writes its cassette once, and fresh runs would have to write it again: capture it by a "
+            f"plain sweep, then judge with replay/... or live/{name}"
+        )
     catalog = Catalog(loaded.root)
     gate = judge.gate_of(None, asked, catalog)
     against = None if asked.baseline is None else baseline_path(loaded.root, asked.baseline)
@@ -84,10 +97,12 @@ def run_and_judge(
     found = judge.within(result.report, asked, gate, strict=strict)
     if suspects(found):
         found = _confirm(loaded, asked, gate, found, result, options, progress, repeat)
-    held = None
-    if against is not None:
-        held = judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict)
-    return Judged(result, found, held)
+    if against is None:
+        return Judged(result, found)
+    try:
+        return Judged(result, found, judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict))
+    except UsageError as error:
+        return Judged(result, found, problem=f"baseline {asked.baseline}: {error}")
 
 
 def _demand_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
@@ -160,9 +175,12 @@ def leave(judged: Judged, history_folder: Path, say: Say) -> None:
 def summary(judged: Judged) -> str:
     """Markdown for a job's page: the verdicts first, then what was measured."""
     parts = [*(verdicts.markdown(found) for found in judged.all), report_markdown.render(judged.result.report)]
+    if judged.problem is not None:
+        parts.insert(0, f"**Not comparable:** {escaped(judged.problem)}\n")
     return "\n".join(parts)
 
 
 def workflow_commands(judged: Judged) -> str:
     """GitHub's workflow commands for all that went wrong."""
-    return github.of_report(judged.result.report) + "".join(github.of_comparison(found) for found in judged.all)
+    said = [github.of_report(judged.result.report), *(github.of_comparison(found) for found in judged.all)]
+    return "".join([*said, github.problem(judged.problem) if judged.problem is not None else ""])

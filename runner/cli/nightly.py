@@ -57,6 +57,8 @@ def nightly(
         _append(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary(judged))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         out(workflow_commands(judged).removesuffix("\n"))
+    if judged.problem is not None:
+        err(judged.problem)
     out(str(judged.result.directory))
     return judged.exit_code
 

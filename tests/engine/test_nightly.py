@@ -119,6 +119,24 @@ def test_twins_of_few_runs_are_insufficient_and_a_missing_cell_outranks_all(lab:
     assert acpbench(lab, "compare", str(out)).returncode == 1
 
 
+def test_a_baseline_that_does_not_fit_costs_no_night(lab: Lab, tmp_path: Path) -> None:
+    """The runs are made when that is found out: all of them is told and kept, and the job fails for the reason."""
+    mine, other = ([{"adapters": [lab.puppet(name, [MODEL, REPAIR])], "twin": True}] for name in ("mine", "other"))
+    twins = {"base": "*--container", "new": "*--twin"}
+    other[0] |= {"surfaces": ["acp-nocaps"]}
+    done = acpbench(lab, "sweep", str(sweep_of(lab, other, 1, **twins)), "--out", str(tmp_path / "other"))
+    assert done.returncode == 0, done.stderr
+    assert acpbench(lab, "baseline", str(tmp_path / "other"), "others").returncode == 0
+    out = tmp_path / "out"
+    config = sweep_of(lab, mine, 1, **twins, baseline="others")
+    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "history"))
+    assert done.returncode == 64, done.stderr
+    assert "baseline others: nothing can be compared" in done.stderr
+    assert "too few runs to tell" in done.stdout
+    assert (out / "summary.md").read_text().startswith("**Not comparable:** baseline others: nothing")
+    assert len(list((tmp_path / "history").iterdir())) == 1
+
+
 @pytest.mark.timeout(600)
 def test_the_workflow_s_commands_do_what_they_say(tmp_path: Path) -> None:
     """Every `run:` line of the GitHub workflow, with its environment, as bash runs it there; `sudo` is us already."""

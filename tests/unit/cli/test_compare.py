@@ -17,6 +17,8 @@ from runner.errors import AcpbenchError, UsageError
 from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from tests.unit.config.test_upstream import UPSTREAM
+from tests.unit.conftest import write
 
 TWINS = """\
 id: twins
@@ -192,6 +194,15 @@ def test_nightly_and_confirm_say_at_once_what_is_missing(root: Path) -> None:
     assert "compare.base 'x*' fits no arm" in str(raised(root, "nightly", str(config)))
     config.write_text(config.read_text().replace("'x*', new: '*'", "'*', new: '*', baseline: gone"))
     assert "gone.json: no such baseline" in str(raised(root, "nightly", str(config)))
+
+
+def test_what_is_captured_is_not_judged(root: Path) -> None:
+    """Its fresh runs would find the cassette of the first ones, and all that was paid for would end in 64."""
+    write(root / "configs/models/big.yaml", UPSTREAM + "title: A big one\n")
+    config = root / "configs/sweeps/twins.yaml"
+    config.write_text(TWINS.replace("scripted/fix", "capture/big"))
+    for verb in (["nightly", str(config)], ["sweep", str(config), "--confirm"]):
+        assert "judge with replay/... or live/big" in str(raised(root, *verb))
 
 
 def test_history(root: Path, tmp_path: Path) -> None:

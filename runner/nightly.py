@@ -145,13 +145,12 @@ def _unexpected(result: SweepResult) -> int:
 
 
 def leave(judged: Judged, history_folder: Path, say: Say) -> None:
-    """Append the sweep to the history and write its reports beside its records.
+    """Write the sweep's reports beside its records, and append it to the history: last, since that may be on another
+    disk, or in a cache that was brought back torn, and the reports must not be missed for it.
 
     verdicts.json, verdicts.csv, runs.csv, junit.xml, summary.md, report.html. Raises InfraError where the disk refuses.
     """
     directory = SweepDir.read(judged.result.directory)
-    written = history.append(history_folder, directory)
-    say(f"history: {written}" if written is not None else "history: has this sweep already")
     texts = {
         "verdicts.json": verdicts.to_json(judged.compared),
         "verdicts.csv": to_csv.of_comparison(judged.compared),
@@ -170,6 +169,8 @@ def leave(judged: Judged, history_folder: Path, say: Say) -> None:
         texts["baseline.json"] = verdicts.to_json(judged.against)
     for name, text in texts.items():
         directory.write_text(name, text)
+    written = history.append(history_folder, directory)
+    say(f"history: {written}" if written is not None else "history: has this sweep already")
 
 
 def summary(judged: Judged) -> str:

@@ -108,8 +108,14 @@ def test_twins_of_few_runs_are_insufficient_and_a_missing_cell_outranks_all(lab:
         lab, [{"adapters": [lab.puppet("twin", [MODEL, REPAIR])], "twin": True}], 3, base="*--container", new="*--twin"
     )
     out = tmp_path / "out"
-    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "history"))
-    assert done.returncode == 0, done.stderr
+    (tmp_path / "a file").touch()
+    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "a file"))
+    # A history that cannot be written fails the night, and costs nothing of it.
+    assert done.returncode == 1, done.stderr
+    assert "cannot be written" in done.stderr
+    assert "too few runs to tell" in done.stdout
+    assert acpbench(lab, "history", "--add", str(out), "--history", str(tmp_path / "history")).returncode == 0
+    assert acpbench(lab, "compare", str(out)).returncode == 0
     found = verdicts(out)
     assert (found["to_result_ms"]["verdict"], found["to_result_ms"]["required_n"]) == ("insufficient", 5)
     assert acpbench(lab, "compare", str(out), "--strict").returncode == 2

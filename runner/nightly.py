@@ -20,7 +20,7 @@ from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.nearest import suggest
-from runner.errors import ConfigError, UsageError
+from runner.errors import AcpbenchError, ConfigError, UsageError
 from runner.pairing import pair_within
 from runner.plan import Cell, plan
 from runner.progress import SweepProgress
@@ -131,9 +131,12 @@ def _confirm(
     names = {name for base, new, _ in keys for name in (base, new)}
     progress.note(f"suspected: {', '.join(f'{metric} of {new}' for _, new, metric in keys)}; running both arms again")
     out = next(path for n in itertools.count(1) if not (path := result.directory / f"confirm-{n}").exists())
-    fresh = run_sweep(
-        loaded, plan(loaded, repeat=repeat, names=names), replace(options, out=out, resume=False), progress
-    )
+    cells = plan(loaded, repeat=repeat, names=names)
+    try:
+        fresh = run_sweep(loaded, cells, replace(options, out=out, resume=False), progress)
+    except AcpbenchError:
+        progress.note(f"not confirmed; the first runs are whole, `acpbench compare {result.directory}` judges them")
+        raise
     paired = pair_within(fresh.report, asked.base, asked.new)
     sweeps = (fresh.report.sweep, fresh.report.sweep)
     second = compare(sweeps, paired.pairs, gate, strict=first.strict, warnings=paired.warnings, family=keys)

@@ -14,11 +14,13 @@ from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.errors import AcpbenchError, UsageError
+from runner.history import append
 from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
+from tests.unit.test_history import sweep
 
 TWINS = """\
 id: twins
@@ -194,6 +196,15 @@ def test_nightly_and_confirm_say_at_once_what_is_missing(root: Path) -> None:
     assert "compare.base 'x*' fits no arm" in str(raised(root, "nightly", str(config)))
     config.write_text(config.read_text().replace("'x*', new: '*'", "'*', new: '*', baseline: gone"))
     assert "gone.json: no such baseline" in str(raised(root, "nightly", str(config)))
+
+
+def test_a_step_before_the_nights_that_are_listed(root: Path, tmp_path: Path) -> None:
+    for night in range(12):
+        append(tmp_path / "history", sweep(tmp_path, night, [100.0 + night / 10 + 20 * (night >= 6)]))
+    args = ("history", "to_result_ms", "--history", str(tmp_path / "history"))
+    assert "step? x 1.21" in invoke(root, *args).stdout
+    last = invoke(root, *args, "--last", "3").stdout
+    assert "(9 earlier nights are not listed, step? 2026-11-07 x 1.21; --last 12 shows all)" in last
 
 
 def test_what_is_captured_is_not_judged(root: Path) -> None:

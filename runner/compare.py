@@ -223,13 +223,12 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
             continue
         if pair.base.acp != pair.new.acp and any(all(value is None for value in side) for side in sides):
             continue  # a transport has no such thing: nothing changed
-        word = "unlike" if pair.likeness.refused else _exact_word(*sides)
         yield _verdict(
             pair,
             name,
             "exact",
-            word,
-            gated=gate.gates_exact(name, varies=word == "nondeterministic"),
+            "unlike" if pair.likeness.refused else _exact_word(*sides),
+            gated=gate.gates_exact(name),
             base=_shown(sides[0]),
             new=_shown(sides[1]),
             n=(len(sides[0]), len(sides[1])),

@@ -33,9 +33,6 @@ class Gate(Config):
     exact: list[str] = ["*"]
     #: Globs over what `exact` fits and is not gated all the same.
     exact_except: list[str] = []
-    #: Globs over those of `exact` that depend on how long an agent lives, on how busy its machine is: they may vary
-    #: inside one arm, which is said and fails nothing. A change from one steady value to another does.
-    exact_unsteady: list[str] = ["files_outside", "files_outside.*"]
     #: A baseline older than this is refused.
     baseline_days: int = Field(default=90, gt=0)
 
@@ -51,10 +48,9 @@ class Gate(Config):
             raise ValueError(f"{', '.join(twice)}: one rule a metric")
         return rules
 
-    def gates_exact(self, metric: str, *, varies: bool = False) -> bool:
-        """Whether an exact metric is gated, if it is one that may be; `varies`: it does so inside one arm."""
-        excepted = _fits(metric, self.exact_except) or (varies and _fits(metric, self.exact_unsteady))
-        return _fits(metric, self.exact) and not excepted
+    def gates_exact(self, metric: str) -> bool:
+        """Whether an exact metric is gated, if it is one that may be."""
+        return _fits(metric, self.exact) and not _fits(metric, self.exact_except)
 
 
 def _fits(metric: str, globs: Iterable[str]) -> bool:

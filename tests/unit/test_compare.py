@@ -186,24 +186,6 @@ def test_insufficient_says_which_n_would_do_and_fails_only_when_strict() -> None
     assert only(many, "to_result_ms").required_n == 6
 
 
-def test_what_depends_on_how_long_an_agent_lives_may_vary_but_not_change() -> None:
-    name, known = "files_outside.~/.claude/.last-cleanup", {"tools_offered": [26] * 3}
-    for values, word, gated in (
-        ([False, True, False], "nondeterministic", False),
-        ([False, False, False], "same-exact", True),
-        ([True, True, True], "changed-exact", True),
-    ):
-        found = judge(
-            arm({**known, "files_outside": [3] * 3, name: [False] * 3}),
-            arm({**known, "files_outside": [3 + value for value in values], name: values}, policy="other"),
-        )
-        one = only(found, name)
-        assert (one.verdict, one.gated, one.fails) == (word, gated, word == "changed-exact")
-        assert found.exit == (2 if word == "changed-exact" else 0)
-    steady = gate(exact_unsteady=[])
-    assert judge(arm({"files_outside": [3, 4]}), arm({"files_outside": [3, 3]}, policy="other"), steady).exit == 2
-
-
 def test_a_gate_says_what_it_asks_for_and_nobody_has() -> None:
     sides = arm({"tool_calls": [9]}), arm({"tool_calls": [9]}, policy="other")
     found = judge(*sides, gate(exact=["tool_calls*", "toool_calls"]))

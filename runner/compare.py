@@ -8,6 +8,7 @@ they inform. An arm that has too few runs to reach alpha / k could only ever be 
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -143,7 +144,11 @@ def compare(
         family=_size(drafts, gated=True),
         exit=0,
         verdicts=verdicts,
-        warnings=[*warnings, *_warnings(pairs, verdicts, gate.alpha)],
+        warnings=[
+            *warnings,
+            *_warnings(pairs, verdicts, gate.alpha),
+            *(_idle(gate, verdicts) if family is None else ()),
+        ],
     )
     unexpected = missing + sum(arm.unexpected for arm in _arms(pairs))
     return found.model_copy(update={"exit": exit_code(verdicts, unexpected, strict=strict, pairs=pairs)})
@@ -189,7 +194,9 @@ def confirmed(first: Compared, fresh: Compared, unexpected: int) -> Compared:
         for verdict in verdicts
         if "not-confirmed" in verdict.flags
     ]
-    code = 64 if 64 in (first.exit, fresh.exit) else exit_code(verdicts, unexpected, strict=first.strict)
+    # What was missing at first is missing still, whatever the fresh half shows.
+    missing = unexpected + (first.exit == 1)
+    code = 64 if 64 in (first.exit, fresh.exit) else exit_code(verdicts, missing, strict=first.strict)
     return first.model_copy(
         update={"verdicts": verdicts, "warnings": [*first.warnings, *notes, *fresh.warnings], "exit": code}
     )
@@ -417,6 +424,14 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
             if abs(verdict.p_adjusted - alpha) < 3 * error:
                 message = f"{verdict.metric}: p = {verdict.p_adjusted:.4f} is sampled (standard error {error:.4f})"
                 yield Warning(id="sampled-p", message=f"{message}: too near to {alpha:g}", metric=verdict.metric)
+
+
+def _idle(gate: Gate, verdicts: Sequence[Verdict]) -> Iterator[Warning]:
+    """What a gate asks for and no arm has: a name that was misspelt gates nothing, every night."""
+    names = [verdict.metric for verdict in verdicts if verdict.kind == "exact"]
+    for glob in gate.exact:
+        if not fnmatch.filter(names, glob):
+            yield Warning(id="gates-nothing", message=f"gate {gate.id}: exact '{glob}' fits no metric of these arms")
 
 
 def _arms(pairs: Iterable[Pair]) -> list[Arm]:

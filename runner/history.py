@@ -1,8 +1,9 @@
 """The history: one Parquet data set, one row a run and metric, only ever added to.
 
-A sweep is one file, named after its directory, written whole and never again: appending the same sweep twice changes
-nothing. Nights are compared by their medians, since runs of one night share machine, kernel and mood; a step in them is
-a hint for whoever looks, never a gate.
+A sweep is one file, named after its directory and its start, written whole and never again: appending the same sweep
+twice changes nothing, and a CI that gives every night the same folder has as many nights. Nights are compared by their
+medians, since runs of one night share machine, kernel and mood; a step in them is a hint for whoever looks, never a
+gate.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import os
+import re
 import secrets
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ STEP_ALPHA = 0.05
 #: Newest nights that are searched: as far back as the exact test reaches at once.
 STEP_WINDOW = 60
 _BARS = "▁▂▃▄▅▆▇█"
+#: How `default_directory` ends a name.
+_DATED = re.compile(r"-\d{8}T\d{6}Z-[0-9a-f]{4}$")
 #: Outcomes after which a run says nothing about its agent.
 _UNMEASURED = ("aborted", "infra")
 
@@ -80,10 +84,12 @@ def append(history: Path, sweep: SweepDir) -> Path | None:
     """
     import pyarrow.parquet as parquet
 
-    target = history / f"{sweep.path.resolve().name}.parquet"
+    records = list(sweep.records())
+    night = _night(sweep.path.resolve().name, records)
+    target = history / f"{night}.parquet"
     if target.exists():
         return None
-    table = _table(sweep.path.resolve().name, sweep.lock, sweep.cells, sweep.latest())
+    table = _table(night, sweep.lock, sweep.cells, {record.cell: record for record in records})
     aside = history / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         history.mkdir(parents=True, exist_ok=True)
@@ -118,7 +124,7 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     except (OSError, pyarrow.ArrowException) as error:
         raise UsageError(f"{history}: cannot be read: {' '.join(str(error).split())}") from None
     if not table.num_rows:
-        raise UsageError(f"{history}: no runs with a number '{metric}'{_known(data, metric)}")
+        raise UsageError(f"{history}: {_without(data, metric)}")
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in table.to_pylist():
         if fnmatch.fnmatchcase(row["arm"], arm) and (adapter is None or fnmatch.fnmatchcase(row["adapter"], adapter)):
@@ -176,6 +182,14 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
         raise UsageError(f"{file}: cannot be written: {error}") from None
 
 
+def _night(directory: str, records: Iterable[Record]) -> str:
+    """What tells a sweep from all others: its directory's name, with its start where that is not in it already."""
+    if _DATED.search(directory):
+        return directory
+    started = min((datetime.fromisoformat(record.started_at) for record in records), default=None)
+    return directory if started is None else f"{directory}-{started.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+
+
 def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], latest: Mapping[str, Record]) -> Any:
     import pyarrow
 
@@ -218,11 +232,18 @@ def _split(value: Any) -> tuple[float | None, str | None]:
     return None, str(value)
 
 
-def _known(data: Any, metric: str) -> str:
+def _without(data: Any, metric: str) -> str:
+    """Why there is nothing to draw: no such name, or text, or no run to which it applies."""
     from runner.config.nearest import suggest
 
-    names = data.to_table(columns=["metric"]).column("metric").unique().to_pylist()
-    return suggest(metric, sorted(str(name) for name in names))
+    table = data.to_table(columns=["metric", "text"])
+    names = sorted(str(name) for name in table.column("metric").unique().to_pylist())
+    if metric not in names:
+        return f"no runs with a number '{metric}'{suggest(metric, names)}"
+    said = sorted({row["text"] for row in table.to_pylist() if row["metric"] == metric and row["text"] is not None})
+    if not said:
+        return f"'{metric}' applies to no run"
+    return f"'{metric}' is no number ({', '.join(said[:3])}); `acpbench compare` holds such values against each other"
 
 
 def _series(runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> list[Series]:

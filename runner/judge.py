@@ -8,9 +8,11 @@ from pathlib import Path
 from runner.compare import Compared, compare
 from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate
-from runner.config.loader import load
+from runner.config.loader import Loaded, load
+from runner.config.nearest import suggest
 from runner.config.sweep import Sweep
 from runner.errors import UsageError
+from runner.evidence import cost, metrics
 from runner.pairing import pair_across, pair_within
 from runner.records import baseline
 from runner.records.store import SweepDir
@@ -21,16 +23,25 @@ from runner.report.model import Report
 def gate_of(given: str | None, asked: Comparison | None, catalog: Catalog | None) -> Gate:
     """The gate to judge by: an id of configs/gates or a file, else what the sweep asks for, else the built-in one.
 
-    Raises ConfigError for a file that is no gate, UsageError for an unknown id.
+    Raises ConfigError for a file that is no gate or gates a time that nothing measures, UsageError for an unknown id.
     """
     name = given or (asked.gate if asked is not None else None)
     if name is None:
         return Gate()
     if given is not None and (Path(given).is_file() or given.endswith((".yaml", ".yml"))):
-        return load(Path(given), Gate).value
+        return _measurable(load(Path(given), Gate))
     if catalog is None:
         raise UsageError(f"gate '{name}': there is no configs/gates here; change into a checkout or give its file")
-    return catalog.gate(name)
+    return _measurable(catalog.loaded_gate(name))
+
+
+def _measurable(loaded: Loaded[Gate]) -> Gate:
+    """A metric that is misspelt would gate nothing, and every night would be green."""
+    for index, rule in enumerate(loaded.value.sampled):
+        if not metrics.may_be_sampled(rule.metric):
+            problem = f"no run has a metric '{rule.metric}'{suggest(rule.metric, cost.ALL)}"
+            raise loaded.error(("sampled", index, "metric"), problem)
+    return loaded.value
 
 
 def asked_of(directory: Path) -> Comparison | None:

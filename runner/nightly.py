@@ -20,13 +20,14 @@ from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.nearest import suggest
-from runner.errors import ConfigError, UsageError
+from runner.errors import AcpbenchError, ConfigError, UsageError
 from runner.pairing import pair_within
 from runner.plan import Cell, plan
 from runner.progress import SweepProgress
 from runner.records.store import SweepDir
 from runner.report import github, html, junit, to_csv, verdicts
 from runner.report import markdown as report_markdown
+from runner.report.text import escaped
 from runner.sweep import Options, SweepResult, run_sweep
 
 #: What outranks what when several exit codes are due.
@@ -36,11 +37,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Judged:
-    """A sweep and its verdicts; `against`: the baseline's, where the sweep names one."""
+    """A sweep and its verdicts; `against`: the baseline's, where the sweep names one.
+
+    `problem`: why it could not be held against that; the runs are made then, and all else is told and kept.
+    """
 
     result: SweepResult
     compared: Compared
     against: Compared | None = None
+    problem: str | None = None
 
     @property
     def all(self) -> list[Compared]:
@@ -49,6 +54,8 @@ class Judged:
     @property
     def exit_code(self) -> int:
         codes = {self.result.exit_code, *(found.exit for found in self.all)}
+        if self.problem is not None:
+            codes.add(UsageError.exit_code)
         return next(code for code in _PRECEDENCE if code in codes)
 
 
@@ -71,9 +78,15 @@ def run_and_judge(
     """Run a sweep, judge it by its own comparison and confirm what it suspects.
 
     repeat: replicates of the fresh half, in place of the configuration's. Raises as `run_sweep`, UsageError for a
-    comparison that fits no arms (before any run), ConfigError for a sweep that has none.
+    comparison that fits no arms or a model that is captured (before any run), ConfigError for a sweep that has none.
     """
     asked = comparison_of(loaded)
+    if captured := sorted({cell.model for cell in cells if cell.model.startswith("capture/")}):
+        name = captured[0].partition("/")[2]
+        raise UsageError(
+            f"{captured[0]} writes its cassette once, and fresh runs would have to write it again: capture it by a "
+            f"plain sweep, then judge with replay/... or live/{name}"
+        )
     catalog = Catalog(loaded.root)
     gate = judge.gate_of(None, asked, catalog)
     against = None if asked.baseline is None else baseline_path(loaded.root, asked.baseline)
@@ -84,10 +97,12 @@ def run_and_judge(
     found = judge.within(result.report, asked, gate, strict=strict)
     if suspects(found):
         found = _confirm(loaded, asked, gate, found, result, options, progress, repeat)
-    held = None
-    if against is not None:
-        held = judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict)
-    return Judged(result, found, held)
+    if against is None:
+        return Judged(result, found)
+    try:
+        return Judged(result, found, judge.across(against, result.directory, gate, new_glob=asked.base, strict=strict))
+    except UsageError as error:
+        return Judged(result, found, problem=f"baseline {asked.baseline}: {error}")
 
 
 def _demand_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
@@ -116,9 +131,12 @@ def _confirm(
     names = {name for base, new, _ in keys for name in (base, new)}
     progress.note(f"suspected: {', '.join(f'{metric} of {new}' for _, new, metric in keys)}; running both arms again")
     out = next(path for n in itertools.count(1) if not (path := result.directory / f"confirm-{n}").exists())
-    fresh = run_sweep(
-        loaded, plan(loaded, repeat=repeat, names=names), replace(options, out=out, resume=False), progress
-    )
+    cells = plan(loaded, repeat=repeat, names=names)
+    try:
+        fresh = run_sweep(loaded, cells, replace(options, out=out, resume=False), progress)
+    except AcpbenchError:
+        progress.note(f"not confirmed; the first runs are whole, `acpbench compare {result.directory}` judges them")
+        raise
     paired = pair_within(fresh.report, asked.base, asked.new)
     sweeps = (fresh.report.sweep, fresh.report.sweep)
     second = compare(sweeps, paired.pairs, gate, strict=first.strict, warnings=paired.warnings, family=keys)
@@ -130,13 +148,12 @@ def _unexpected(result: SweepResult) -> int:
 
 
 def leave(judged: Judged, history_folder: Path, say: Say) -> None:
-    """Append the sweep to the history and write its reports beside its records.
+    """Write the sweep's reports beside its records, and append it to the history: last, since that may be on another
+    disk, or in a cache that was brought back torn, and the reports must not be missed for it.
 
     verdicts.json, verdicts.csv, runs.csv, junit.xml, summary.md, report.html. Raises InfraError where the disk refuses.
     """
     directory = SweepDir.read(judged.result.directory)
-    written = history.append(history_folder, directory)
-    say(f"history: {written}" if written is not None else "history: has this sweep already")
     texts = {
         "verdicts.json": verdicts.to_json(judged.compared),
         "verdicts.csv": to_csv.of_comparison(judged.compared),
@@ -155,14 +172,19 @@ def leave(judged: Judged, history_folder: Path, say: Say) -> None:
         texts["baseline.json"] = verdicts.to_json(judged.against)
     for name, text in texts.items():
         directory.write_text(name, text)
+    written = history.append(history_folder, directory)
+    say(f"history: {written}" if written is not None else "history: has this sweep already")
 
 
 def summary(judged: Judged) -> str:
     """Markdown for a job's page: the verdicts first, then what was measured."""
     parts = [*(verdicts.markdown(found) for found in judged.all), report_markdown.render(judged.result.report)]
+    if judged.problem is not None:
+        parts.insert(0, f"**Not comparable:** {escaped(judged.problem)}\n")
     return "\n".join(parts)
 
 
 def workflow_commands(judged: Judged) -> str:
     """GitHub's workflow commands for all that went wrong."""
-    return github.of_report(judged.result.report) + "".join(github.of_comparison(found) for found in judged.all)
+    said = [github.of_report(judged.result.report), *(github.of_comparison(found) for found in judged.all)]
+    return "".join([*said, github.problem(judged.problem) if judged.problem is not None else ""])

@@ -15,7 +15,10 @@ from runner.records.schema import Record
 
 
 class SweepProgress(Protocol):
-    """Called from any thread. A cell is started once, may have several attempts, and is done once."""
+    """Called from any thread. A cell is started once, may have several attempts, and is done once.
+
+    One progress may see several sweeps after each other (a night and its confirmation): each begins anew.
+    """
 
     def begin(self, total: int) -> None: ...
     def note(self, text: str) -> None: ...
@@ -45,7 +48,9 @@ class PlainProgress:
         self._numbers: dict[str, int] = {}
 
     def begin(self, total: int) -> None:
-        self._total = total
+        with self._lock:
+            self._total = total
+            self._numbers.clear()
 
     def note(self, text: str) -> None:
         with self._lock:
@@ -85,7 +90,7 @@ class BarProgress:
         self._task = self._bar.add_task("sweep", total=None)
 
     def begin(self, total: int) -> None:
-        self._bar.update(self._task, total=total)
+        self._bar.reset(self._task, total=total)
         self._bar.start()
 
     def note(self, text: str) -> None:

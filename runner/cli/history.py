@@ -56,7 +56,8 @@ def _print(one: Series, metric: str, last: int) -> None:
     from runner import history as data
 
     steps = {step.index: step for step in data.steps(one.medians)}
-    digits = 0 if max(one.medians) >= 20 else 2
+    whole = all(value == int(value) for night in one.nights for value in night.found.values)
+    digits = 0 if whole or max(one.medians) >= 20 else 2
     rows = []
     first = max(0, len(one.nights) - last)
     for index, night in enumerate(one.nights[first:], start=first):
@@ -68,5 +69,11 @@ def _print(one: Series, metric: str, last: int) -> None:
         rows.append((night.started_at.strftime("%Y-%m-%d %H:%M"), figures.n, range_, ", ".join(filter(None, notes))))
     out(table(["night (UTC)", "n", f"{metric}, median [min-max]", ""], rows))
     if first:
-        out(f"({first} earlier nights are not listed; --last {len(one.nights)} shows all)")
+        early = [
+            f"{one.nights[index].started_at:%Y-%m-%d} x {step.ratio:.2f}"
+            for index, step in steps.items()
+            if index < first
+        ]
+        stepped = f", step? {', '.join(early)}" if early else ""
+        out(f"({first} earlier nights are not listed{stepped}; --last {len(one.nights)} shows all)")
     out("")

@@ -50,13 +50,15 @@ def nightly(
     options = Options(out=target, jobs=loaded.sweep.jobs)
     cells = plan(loaded, repeat=repeat)
     judged = run_and_judge(loaded, cells, options, progress_for(), repeat=repeat, strict=strict)
-    leave(judged, history or found.root / FOLDER, err)
     for one in judged.all:
         out(verdicts.render(one))
+    leave(judged, history or found.root / FOLDER, err)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary(judged))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         out(workflow_commands(judged).removesuffix("\n"))
+    if judged.problem is not None:
+        err(judged.problem)
     out(str(judged.result.directory))
     return judged.exit_code
 

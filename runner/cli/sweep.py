@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import out, table
+from runner.cli.output import err, out, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
@@ -90,6 +90,8 @@ def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: in
     out(report_table.render(judged.result.report))
     for found in judged.all:
         out(verdicts.render(found))
+    if judged.problem is not None:
+        err(judged.problem)
     out(str(judged.result.directory))
     return judged.exit_code
 

@@ -125,6 +125,10 @@ class Catalog:
         """The gate of that id. Raises as `adapter`."""
         return self._find(_GATES, name, at).value
 
+    def loaded_gate(self, name: str) -> Loaded[Gate]:
+        """The same with its lines."""
+        return self._find(_GATES, name, None)
+
     def loaded_script(self, name: str) -> Loaded[Script]:
         """The same with its lines, for messages about its steps."""
         return self._find(_SCRIPTS, name, None)

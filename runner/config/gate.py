@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from runner.config.base import Config, Id
 
@@ -39,12 +40,21 @@ class Gate(Config):
         """The rule of a sampled metric; None where it is not gated."""
         return next((rule for rule in self.sampled if rule.metric == metric), None)
 
+    @field_validator("sampled")
+    @classmethod
+    def _once(cls, rules: list[SampledRule]) -> list[SampledRule]:
+        names = [rule.metric for rule in rules]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)}: one rule a metric")
+        return rules
+
     def gates_exact(self, metric: str) -> bool:
         """Whether an exact metric is gated, if it is one that may be."""
-        asked, excepted = (
-            any(fnmatch.fnmatchcase(metric, glob) for glob in globs) for globs in (self.exact, self.exact_except)
-        )
-        return asked and not excepted
+        return _fits(metric, self.exact) and not _fits(metric, self.exact_except)
+
+
+def _fits(metric: str, globs: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(metric, glob) for glob in globs)
 
 
 class Comparison(Config):

@@ -25,6 +25,8 @@ NAMES = (
     "handshake_ms", "turn_ms", "to_result_ms", "active_ms", "model_ms", "client_ms", "agent_ms",
     "wall_ms", "cpu_s", "peak_anon_mb", "overhead_ms",
 )  # fmt: skip
+#: And those that only some runs have.
+ALL = (*NAMES, "fault_lost_ms", "cancel_to_stop_ms")
 
 
 def cost(

@@ -143,6 +143,12 @@ def is_information(name: str) -> bool:
     return name.partition(".")[0] in INFORMATION
 
 
+def may_be_sampled(name: str) -> bool:
+    """Whether a run may have a figure of that name: a time, or, under a live model, a count."""
+    head = name.partition(".")[0]
+    return name in cost.ALL or head in NAMES or head in MAPS or name in ("faults.met", "faults.retries", "cancel_asks")
+
+
 def owner(name: str) -> str | None:
     """Of a flattened map's name, the metric that is null where the map does not exist; None for any other name."""
     prefix, dot, _ = name.partition(".")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from runner.config.base import Id
 from runner.errors import UsageError
 from runner.report.model import Part, Report
 
@@ -21,19 +22,32 @@ SCHEMA_VERSION = 1
 _MACHINE = ("engine", "kernel")
 
 
+def _instant(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a date without its offset from UTC")
+    return text
+
+
 class Baseline(Part):
     """One file under results/baselines. The pins are the report's own lock."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
     #: When the sweep began, UTC, ISO 8601.
-    date: str
+    date: Annotated[str, AfterValidator(_instant)]
     machine: dict[str, Any]
     report: Report
 
 
 def freeze(name: str, report: Report, date: datetime) -> Baseline:
-    """Raises UsageError where a cell did not end as expected: nothing is measured against a failure."""
+    """Raises UsageError where a cell did not end as expected, since nothing is measured against a failure, and for a
+    name that no sweep could ask for.
+    """
+    try:
+        TypeAdapter(Id).validate_python(name)
+    except ValidationError:
+        problem = "letters, digits and . _ + @ - only, a letter or digit first"
+        raise UsageError(f"'{name}' is no name for a baseline: {problem}") from None
     if not report.as_expected:
         raise UsageError(f"{report.sweep}: not every cell ended as expected; a baseline is made of a whole sweep")
     machine = {part: report.lock.get(part) for part in _MACHINE}
@@ -55,7 +69,8 @@ def load(path: Path) -> Baseline:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UsageError(f"{path}: not a baseline: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        told = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        raise UsageError(f"{path}: not a baseline: {told}") from None
 
 
 def demand_fresh(baseline: Baseline, days: int, now: datetime) -> None:

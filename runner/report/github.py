@@ -17,6 +17,11 @@ def of_report(report: Report) -> str:
     return "".join(_of(warning) for arm in report.arms for warning in arm.warnings if warning.id != "insufficient")
 
 
+def problem(text: str) -> str:
+    """One line for what kept a comparison from being made."""
+    return _line("error", "unlike", text)
+
+
 def of_comparison(found: Compared) -> str:
     """One line a verdict that fails the build, then the warnings; empty where there are none."""
     lines = [

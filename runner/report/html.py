@@ -27,6 +27,7 @@ body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var
 h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 p.caption, ul { color: var(--soft); } li { margin: .15rem 0; }
 .wide { overflow-x: auto; }
+.wide + .wide { margin-top: 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }

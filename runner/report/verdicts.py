@@ -53,13 +53,14 @@ def headline(found: Compared) -> str:
     """The whole in one line: what failed, or that nothing did."""
     over = found.sweeps[0] if found.sweeps[0] == found.sweeps[1] else f"{found.sweeps[0]} -> {found.sweeps[1]}"
     failing = [verdict for verdict in found.verdicts if verdict.fails]
+    words = dict.fromkeys(verdict.verdict for verdict in failing)
+    moved = [f"{word}: {_listed(v.metric for v in failing if v.verdict == word)}" for word in words]
     if found.exit == 64:
         said = "not comparable"
-    elif failing:
-        words = dict.fromkeys(verdict.verdict for verdict in failing)
-        said = "; ".join(f"{word}: {_listed(v.metric for v in failing if v.verdict == word)}" for word in words)
     elif found.exit == 1:
-        said = "cells missing or not as expected"
+        said = "; ".join(["cells missing or not as expected", *moved])
+    elif moved:
+        said = "; ".join(moved)
     elif any(verdict.gated and verdict.verdict == "insufficient" for verdict in found.verdicts):
         said = "too few runs to tell"
     else:
@@ -93,7 +94,9 @@ def notes(found: Compared) -> list[str]:
             "the others are adjusted among themselves and inform. Ratio and shift (new to base) are Hodges-Lehmann "
             "estimates."
         )
-        confidences = {verdict.confidence for verdict in tested if verdict.confidence is not None}
+        if any(flag in verdict.flags for verdict in tested for flag in ("confirmed", "not-confirmed")):
+            said.append("What is confirmed, or not, is of the fresh runs alone, all its figures too.")
+        confidences = {verdict.confidence for verdict in tested if verdict.confidence}
         said += [f"An interval of a ratio is exact, at {100 * one:.3g} %." for one in sorted(confidences)]
     return list(dict.fromkeys(said))
 
@@ -147,7 +150,9 @@ def _sampled(verdict: Verdict) -> list[str]:
     digits = _digits(verdict)
     ratio = NONE
     if verdict.ratio is not None and verdict.interval is not None:
-        ratio = f"{verdict.ratio:.3f} [{verdict.interval[0]:.3f}-{verdict.interval[1]:.3f}]"
+        ratio = f"{verdict.ratio:.3f}"
+        if verdict.confidence:  # one pair of runs makes none
+            ratio += f" [{verdict.interval[0]:.3f}-{verdict.interval[1]:.3f}]"
     return [
         *_head(verdict),
         value_text(verdict.base, digits),

@@ -44,6 +44,9 @@ class GuestChannel:
         self._ids = itertools.count(1)
         self._pending: dict[int, Future[Reply]] = {}
         self._lock = threading.Lock()
+        #: Held while a line is written, which may take as long as the guest takes to read; its replies are taken
+        #: meanwhile, or it would never come to reading.
+        self._writing = threading.Lock()
         self._dead: str | None = None
         self._stderr = b""
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
@@ -58,11 +61,14 @@ class GuestChannel:
                 return future
             number = next(self._ids)
             self._pending[number] = future
-            line = json.dumps({"id": number, "op": op, **arguments}, ensure_ascii=True) + "\n"
-            try:
+        line = json.dumps({"id": number, "op": op, **arguments}, ensure_ascii=True) + "\n"
+        try:
+            with self._writing:
                 self._stream.write(line.encode("ascii"))
-            except (AgentError, OSError) as problem:
-                self._pending.pop(number, None)
+        except (AgentError, OSError) as problem:
+            with self._lock:
+                mine = self._pending.pop(number, None)
+            if mine is not None:  # else it has been told so
                 future.set_exception(GuestGone(f"the guest is gone: {problem}"))
         return future
 

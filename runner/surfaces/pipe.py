@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from runner.errors import InfraError, RunError
+from runner.errors import AgentError, InfraError, RunError
 from runner.records.store import disk_error
 from runner.sandbox.stream import AttachedStream, Chunk
 from runner.wire.frames import (
@@ -62,32 +62,30 @@ Item = Frame | GuestEvent | Done | Stop
 
 
 class Inbox:
-    """A queue that the first `Stop` jumps; it is handed out once, so that the agent can still be brought to its end."""
+    """A queue that the first `Stop` jumps; it is handed out once, so that the agent can still be brought to its end.
+
+    Only frames wait for room. The guest's news never do: whoever reads its replies would wait for the driver, which may
+    be waiting for a reply. Of the frames before them there are few, so there are few of them.
+    """
 
     def __init__(self) -> None:
-        self._items: queue.Queue[Item] = queue.Queue(maxsize=_BACKLOG)
-        #: Of the frames in the queue; there is room while it is positive.
+        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        #: For frames in the queue, and for their bytes; there is room while both are positive.
+        self._places = _BACKLOG
         self._room = _BACKLOG_BYTES
         self._roomy = threading.Condition()
         self._stop: Stop | None = None
         self._told = False
+        self._abandoned = False
 
     def put(self, item: Item) -> None:
         if isinstance(item, Stop):
             self._stop = self._stop or item
-            with contextlib.suppress(queue.Full):
-                self._items.put_nowait(Done(_nothing))  # wakes a `get` that waits on an empty queue
+            self._items.put(Done(_nothing))  # wakes a `get` that waits on an empty queue
             return
         if isinstance(item, Frame) and not self._admit(item.length):
             return  # nobody reads on; the log has it
-        while True:
-            try:
-                self._items.put(item, timeout=0.5)
-            except queue.Full:
-                if self._told:
-                    return  # nobody reads on; the log has it
-                continue
-            return
+        self._items.put(item)
 
     def get(self, timeout_s: float) -> Item | None:
         """The stop if there is one and it was not told yet, else the next item, or None after `timeout_s`."""
@@ -98,20 +96,33 @@ class Inbox:
         if isinstance(item, Frame):
             with self._roomy:
                 self._room += item.length
+                self._places += 1
                 self._roomy.notify()
         if self._pending_stop():
             self._told = True
             return self._stop
         return item
 
+    def abandon(self) -> None:
+        """Nobody reads on: whoever waits for room need not, nor will."""
+        with self._roomy:
+            self._abandoned = True
+            self._roomy.notify_all()
+
     def _admit(self, length: int) -> bool:
         """Wait for room, then take it; False where nobody reads on."""
         with self._roomy:
-            while not self._roomy.wait_for(lambda: self._room > 0, timeout=0.5):
+            while not self._roomy.wait_for(self._has_room, timeout=0.5):
                 if self._told:
                     return False
+            if self._abandoned:
+                return False
             self._room -= length
+            self._places -= 1
             return True
+
+    def _has_room(self) -> bool:
+        return self._abandoned or (self._room > 0 and self._places > 0)
 
     def _pending_stop(self) -> bool:
         return self._stop is not None and not self._told
@@ -157,7 +168,11 @@ class AgentPipe:
         with self._disk_errors(), self._lock:
             frame = self._frame("c2a", "stdin", line.removesuffix(b"\n"), time.monotonic_ns())
             self._log.write(frame)
-        self._stream.write(line)
+        try:
+            self._stream.write(line)
+        except AgentError:
+            self._stdin_open = False  # part of the line may be there: nothing can be said any more
+            raise
         return frame
 
     def close_stdin(self) -> None:
@@ -167,6 +182,7 @@ class AgentPipe:
     def finish(self, timeout_s: float) -> bool:
         """Wait until the container's streams have ended and every byte is on disk; False: they have not."""
         self._delivering = False
+        self._inbox.abandon()
         if self._finished:
             return True
         self._thread.join(timeout=timeout_s)

@@ -81,7 +81,8 @@ def test_a_delay_is_confirmed_and_fails_the_night(lab: Lab, tmp_path: Path) -> N
     assert page.read_text() == (out / "summary.md").read_text()
     assert int(ET.parse(out / "junit.xml").getroot().get("failures", "")) == 2
     assert "regressed" in (out / "report.html").read_text()
-    assert [path.name for path in (tmp_path / "history").iterdir()] == ["out.parquet"]
+    (night,) = (tmp_path / "history").iterdir()
+    assert night.match("out-*Z.parquet")
 
 
 def test_a_policy_that_changed_is_exact(lab: Lab, tmp_path: Path) -> None:
@@ -107,8 +108,14 @@ def test_twins_of_few_runs_are_insufficient_and_a_missing_cell_outranks_all(lab:
         lab, [{"adapters": [lab.puppet("twin", [MODEL, REPAIR])], "twin": True}], 3, base="*--container", new="*--twin"
     )
     out = tmp_path / "out"
-    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "history"))
-    assert done.returncode == 0, done.stderr
+    (tmp_path / "a file").touch()
+    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "a file"))
+    # A history that cannot be written fails the night, and costs nothing of it.
+    assert done.returncode == 1, done.stderr
+    assert "cannot be written" in done.stderr
+    assert "too few runs to tell" in done.stdout
+    assert acpbench(lab, "history", "--add", str(out), "--history", str(tmp_path / "history")).returncode == 0
+    assert acpbench(lab, "compare", str(out)).returncode == 0
     found = verdicts(out)
     assert (found["to_result_ms"]["verdict"], found["to_result_ms"]["required_n"]) == ("insufficient", 5)
     assert acpbench(lab, "compare", str(out), "--strict").returncode == 2
@@ -116,6 +123,24 @@ def test_twins_of_few_runs_are_insufficient_and_a_missing_cell_outranks_all(lab:
     (record,) = (out / "runs").glob("*--twin--r3/1/record.json")
     record.unlink()
     assert acpbench(lab, "compare", str(out)).returncode == 1
+
+
+def test_a_baseline_that_does_not_fit_costs_no_night(lab: Lab, tmp_path: Path) -> None:
+    """The runs are made when that is found out: all of them is told and kept, and the job fails for the reason."""
+    mine, other = ([{"adapters": [lab.puppet(name, [MODEL, REPAIR])], "twin": True}] for name in ("mine", "other"))
+    twins = {"base": "*--container", "new": "*--twin"}
+    other[0] |= {"surfaces": ["acp-nocaps"]}
+    done = acpbench(lab, "sweep", str(sweep_of(lab, other, 1, **twins)), "--out", str(tmp_path / "other"))
+    assert done.returncode == 0, done.stderr
+    assert acpbench(lab, "baseline", str(tmp_path / "other"), "others").returncode == 0
+    out = tmp_path / "out"
+    config = sweep_of(lab, mine, 1, **twins, baseline="others")
+    done = acpbench(lab, "nightly", str(config), "--out", str(out), "--history", str(tmp_path / "history"))
+    assert done.returncode == 64, done.stderr
+    assert "baseline others: nothing can be compared" in done.stderr
+    assert "too few runs to tell" in done.stdout
+    assert (out / "summary.md").read_text().startswith("**Not comparable:** baseline others: nothing")
+    assert len(list((tmp_path / "history").iterdir())) == 1
 
 
 @pytest.mark.timeout(600)

@@ -186,6 +186,14 @@ def test_insufficient_says_which_n_would_do_and_fails_only_when_strict() -> None
     assert only(many, "to_result_ms").required_n == 6
 
 
+def test_a_gate_says_what_it_asks_for_and_nobody_has() -> None:
+    sides = arm({"tool_calls": [9]}), arm({"tool_calls": [9]}, policy="other")
+    found = judge(*sides, gate(exact=["tool_calls*", "toool_calls"]))
+    (said,) = [warning for warning in found.warnings if warning.id == "gates-nothing"]
+    assert "exact 'toool_calls' fits no metric" in said.message
+    assert not [warning for warning in judge(*sides).warnings if warning.id == "gates-nothing"]
+
+
 def test_what_is_not_gated_informs() -> None:
     sides = arm({"tool_calls": [9]}, {"cpu_s": FOUR}), arm({"tool_calls": [8]}, {"cpu_s": times(FOUR, 2)}, policy="x")
     found = judge(*sides, gate(exact=["*"], exact_except=["tool_*"]))
@@ -295,6 +303,12 @@ def test_a_fresh_half_that_cannot_tell_clears_nothing() -> None:
     found = confirmed(first, fresh, unexpected=0)
     assert (found.exit, only(found, "to_result_ms").verdict) == (2, "regressed")
     assert confirmed(first, fresh, unexpected=1).exit == 1
+
+
+def test_what_was_missing_at_first_is_missing_after_the_fresh_half() -> None:
+    for again in (FIVE, times(FIVE, 1.15)):
+        first, fresh = halves(1.2, again)
+        assert confirmed(first.model_copy(update={"exit": 1}), fresh, unexpected=0).exit == 1
 
 
 def test_what_improved_needs_no_confirmation() -> None:

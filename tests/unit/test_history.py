@@ -61,6 +61,29 @@ def test_appending_twice_changes_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "history").iterdir()) == [file]
 
 
+def test_a_night_is_told_by_its_start_too(tmp_path: Path) -> None:
+    """A CI writes every night to a folder of one name, and brings the history back from its cache."""
+    history = tmp_path / "history"
+    for night, value in ((0, 100.0), (1, 120.0)):
+        made = sweep(tmp_path / f"checkout-{night}", night, [value])
+        same = made.path.rename(made.path.with_name("nightly"))
+        assert append(history, SweepDir.read(same)) is not None
+        assert append(history, SweepDir.read(same)) is None
+    assert sorted(file.name for file in history.iterdir()) == [
+        f"nightly-2026110{day}T021701Z.parquet" for day in (1, 2)
+    ]
+    (one,) = query(history, "to_result_ms")
+    assert one.medians == [100.0, 120.0]
+
+
+def test_a_name_that_holds_the_start_is_enough(tmp_path: Path) -> None:
+    made = sweep(tmp_path, 0, [100.0])
+    dated = made.path.rename(tmp_path / "nightly-20261101T021700Z-5d2a")
+    file = append(tmp_path / "history", SweepDir.read(dated))
+    assert file is not None
+    assert file.stem == dated.name
+
+
 def test_runs_that_measured_nothing_are_left_out(tmp_path: Path) -> None:
     file = append(tmp_path / "history", sweep(tmp_path, 0, [100.0], outcome="infra"))
     assert file is not None
@@ -79,7 +102,8 @@ def test_nights_are_the_unit(tmp_path: Path) -> None:
     (one,) = query(tmp_path / "history", "to_result_ms")
     assert one.medians == [100.0, 200.0]
     first = one.nights[0].found
-    assert (first.n, first.min, first.max, one.nights[0].directory) == (3, 90.0, 110.0, "night-000")
+    assert (first.n, first.min, first.max) == (3, 90.0, 110.0)
+    assert one.nights[0].directory == "night-000-20261101T021701Z"
     assert query(tmp_path / "history", "to_result_ms", adapter="an-adapter@*")[0].medians == one.medians
     with pytest.raises(UsageError, match="no runs of that arm or adapter"):
         query(tmp_path / "history", "to_result_ms", adapter="other@*")
@@ -91,6 +115,10 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     append(tmp_path / "history", sweep(tmp_path, 0, [100.0]))
     with pytest.raises(UsageError, match="no runs with a number 'to_result'; did you mean 'to_result_ms'"):
         query(tmp_path / "history", "to_result")
+    with pytest.raises(UsageError, match=r"'stop_reason' is no number \(end_turn\)"):
+        query(tmp_path / "history", "stop_reason")
+    with pytest.raises(UsageError, match="'handshake_ms' applies to no run"):
+        query(tmp_path / "history", "handshake_ms")
     (tmp_path / "history" / "bad.parquet").write_bytes(b"no parquet")
     with pytest.raises(UsageError, match="cannot be read"):
         query(tmp_path / "history", "to_result_ms")

@@ -14,9 +14,13 @@ from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.errors import AcpbenchError, UsageError
+from runner.history import append
 from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from tests.unit.config.test_upstream import UPSTREAM
+from tests.unit.conftest import write
+from tests.unit.test_history import sweep
 
 TWINS = """\
 id: twins
@@ -97,6 +101,37 @@ def test_globs_and_gate_of_the_command_line(root: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_gate_on_a_time_that_nothing_measures_is_refused(root: Path) -> None:
+    """It would be green for ever."""
+    one = str(made(root, "one", slower=150.0))
+    gate = root / "configs/gates/typo.yaml"
+    gate.parent.mkdir(exist_ok=True)
+    gate.write_text("id: typo\nsampled:\n  - {metric: to_result_ms}\n  - {metric: handshak_ms}\n")
+    for given in ("typo", str(gate)):
+        said = str(raised(root, "compare", one, "--gate", given))
+        assert said.endswith("typo.yaml:4: no run has a metric 'handshak_ms'; did you mean 'handshake_ms'?")
+    # Counts are sampled under a live model, and some times stand only where a turn was cancelled.
+    gate.write_text("id: typo\nsampled: [{metric: tool_calls}, {metric: cancel_to_stop_ms}, {metric: updates.plan}]\n")
+    assert invoke(root, "compare", one, "--gate", "typo").return_value == 0
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b", "-x", "a b"])
+def test_a_baseline_that_no_sweep_could_name(root: Path, name: str) -> None:
+    one = str(made(root, "one"))
+    assert "is no name for a baseline" in str(raised(root, "baseline", one, "--", name))
+    assert not list((root / "results").glob("baselines/*"))
+
+
+@pytest.mark.parametrize("date", ["yesterday", "2026-11-01T00:00:00"])
+def test_a_baseline_without_a_date_is_none(root: Path, date: str) -> None:
+    one = str(made(root, "one"))
+    file = Path(invoke(root, "baseline", one, "mine").stdout.strip())
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"date": date}))
+    assert "mine.json: not a baseline: date: " in str(raised(root, "compare", str(file), one))
+    file.write_text(file.read_text()[:200])
+    assert "not a baseline: Invalid JSON" in str(raised(root, "compare", str(file), one))
+
+
 def test_too_few_runs(root: Path) -> None:
     path = made(root, "one", leave_out=0)
     gate = root / "strict.yaml"
@@ -163,6 +198,24 @@ def test_nightly_and_confirm_say_at_once_what_is_missing(root: Path) -> None:
     assert "gone.json: no such baseline" in str(raised(root, "nightly", str(config)))
 
 
+def test_a_step_before_the_nights_that_are_listed(root: Path, tmp_path: Path) -> None:
+    for night in range(12):
+        append(tmp_path / "history", sweep(tmp_path, night, [100.0 + night / 10 + 20 * (night >= 6)]))
+    args = ("history", "to_result_ms", "--history", str(tmp_path / "history"))
+    assert "step? x 1.21" in invoke(root, *args).stdout
+    last = invoke(root, *args, "--last", "3").stdout
+    assert "(9 earlier nights are not listed, step? 2026-11-07 x 1.21; --last 12 shows all)" in last
+
+
+def test_what_is_captured_is_not_judged(root: Path) -> None:
+    """Its fresh runs would find the cassette of the first ones, and all that was paid for would end in 64."""
+    write(root / "configs/models/big.yaml", UPSTREAM + "title: A big one\n")
+    config = root / "configs/sweeps/twins.yaml"
+    config.write_text(TWINS.replace("scripted/fix", "capture/big"))
+    for verb in (["nightly", str(config)], ["sweep", str(config), "--confirm"]):
+        assert "judge with replay/... or live/big" in str(raised(root, *verb))
+
+
 def test_history(root: Path, tmp_path: Path) -> None:
     one = str(made(root, "one"))
     assert "which metric" in str(raised(root, "history"))
@@ -171,7 +224,8 @@ def test_history(root: Path, tmp_path: Path) -> None:
     assert "2026-11-30 02:17" in done.stdout
     assert "1203 [1201-1205]" in done.stdout
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert (root / "results/history/one.parquet").is_file()
+    assert [file.name[:4] for file in (root / "results/history").iterdir()] == ["one-"]
+    assert "9 [9-9]" in invoke(root, "history", "tool_calls").stdout
     again = invoke(root, "history", "--add", one)
     assert (again.return_value, again.stdout) == (0, "")
     assert "in the history already" in again.stderr

@@ -25,6 +25,11 @@ def test_globs_over_exact_metrics() -> None:
     assert [gate.gates_exact(name) for name in asked] == [True, True, False, True, False]
 
 
+def test_a_metric_has_one_rule() -> None:
+    with pytest.raises(ValueError, match="wall_ms: one rule a metric"):
+        Gate.model_validate({"sampled": [{"metric": "wall_ms"}, {"metric": "wall_ms", "threshold": 9}]})
+
+
 def test_the_gate_of_a_sweep_is_looked_up(root: Path) -> None:
     config = root / "configs/sweeps/small.yaml"
     config.write_text(config.read_text() + "compare: {base: 'a*', new: 'b*', gate: strict}\n")

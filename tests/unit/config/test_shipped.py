@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from runner.config.loaded_sweep import load_sweep
 from runner.config.loader import load
 from runner.config.surface import Surface
 from runner.errors import ConfigError
+from runner.plan import plan
 from runner.records import baseline
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +47,23 @@ def test_surfaces_differ_in_capabilities_alone(name: str, read: bool, write: boo
     assert capabilities == {"fs": {"readTextFile": read, "writeTextFile": write}, "terminal": terminal}
     assert meta == ({"terminal_output": True} if name == "acp-terminal-meta" else None)
     assert surface.model_fields_set == {"id", "title", "transport", "client_capabilities"}
+
+
+def test_the_candidate_that_the_nightly_sweep_shows_can_be_taken(tmp_path: Path) -> None:
+    """Its lines stand in for those above them, as its head says."""
+    taken: list[str] = []
+    for line in (ROOT / "configs/sweeps/nightly.yaml").read_text().splitlines():
+        if line.lstrip().startswith("# candidate: "):
+            taken[-1] = line.replace("# candidate: ", "", 1)
+        elif "twin: true" not in line:
+            taken.append(line)
+    (tmp_path / "nightly.yaml").write_text("\n".join(taken))
+    loaded = load_sweep(tmp_path / "nightly.yaml", Catalog(ROOT))
+    assert list(loaded.adapters) == ["claude-agent-acp@0.64.0", "claude-agent-acp@0.101.0"]
+    arms = sorted({cell.arm for cell in plan(loaded) if not cell.warmup})
+    assert loaded.sweep.compare is not None
+    globs = loaded.sweep.compare.base, loaded.sweep.compare.new
+    assert sorted(name for glob in globs for name in fnmatch.filter(arms, glob)) == arms
 
 
 def test_three_surfaces() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from runner.report.github import of_comparison, of_report
+from runner.report.github import of_comparison, of_report, problem
 from tests.unit.report.builders import plain, troubled
 from tests.unit.report.comparisons import moved, still, unlike
 
@@ -20,6 +20,10 @@ def test_a_comparison() -> None:
     assert second.startswith("::error title=handshake_ms regressed::")
     assert of_comparison(still()).splitlines()[0].startswith("::notice title=unlike::times are not compared")
     assert of_comparison(unlike()).startswith("::error title=unlike::not comparable: knobs.deadlines.turn")
+
+
+def test_what_could_not_be_compared() -> None:
+    assert problem("baseline x: too old: 100 days") == "::error title=unlike::baseline x: too old: 100 days\n"
 
 
 def test_what_the_command_would_take_for_its_own_is_escaped() -> None:

@@ -44,6 +44,24 @@ def test_headlines() -> None:
     assert headline(moved()) == "a-sweep: changed-exact: tool_calls; regressed: handshake_ms"
     assert headline(still()) == "monday -> tuesday: nothing gated moved"
     assert headline(unlike()) == "monday -> tuesday: not comparable"
+    # 1 outranks 2, so it is said first.
+    found = moved().model_copy(update={"exit": 1})
+    assert headline(found).startswith("a-sweep: cells missing or not as expected; changed-exact: tool_calls; regressed")
+
+
+def test_whose_figures_a_confirmed_verdict_has() -> None:
+    fresh = "What is confirmed, or not, is of the fresh runs alone, all its figures too."
+    assert fresh not in notes(moved())
+    found = moved()
+    next(verdict for verdict in found.verdicts if verdict.metric == "handshake_ms").flags.append("confirmed")
+    assert fresh in notes(found)
+
+
+def test_one_pair_of_runs_makes_no_interval() -> None:
+    sides = arm(sampled={"handshake_ms": [600.0]}), arm(sampled={"handshake_ms": [660.0]}, policy="other")
+    found = compare(("a-sweep", "a-sweep"), [Pair(*sides)], Gate())
+    assert " 1.100 " in render(found)
+    assert "interval" not in render(found)
 
 
 def test_a_headline_folds_maps_and_the_table_names_each() -> None:

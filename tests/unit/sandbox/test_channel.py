@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +60,22 @@ def test_replies_may_come_in_any_order(ends: Ends) -> None:
     assert not first.done()
     guest.say({"id": a["id"], "ok": True, "exitCode": 0})
     assert first.result(2)["exitCode"] == 0
+
+
+def test_replies_are_taken_while_a_call_is_written(ends: Ends) -> None:
+    """A guest that is still answering does not read; it would wait for us while we wait for it."""
+    channel, guest, _ = ends
+    first = channel.submit("clock")
+    call = guest.next()
+    large = threading.Thread(target=channel.submit, args=("fs.write",), kwargs={"text": "x" * 10**7}, daemon=True)
+    large.start()
+    while not channel._writing.locked():
+        time.sleep(0.001)
+    guest.say({"id": call["id"], "ok": True, "t_ns": 7})
+    assert first.result(5)["t_ns"] == 7
+    assert large.is_alive()
+    assert guest.next()["op"] == "fs.write"
+    large.join(5)
 
 
 def test_an_argument_may_have_any_name(ends: Ends) -> None:

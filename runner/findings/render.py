@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
@@ -118,11 +119,12 @@ def _few(one: Finding) -> list[Reference]:
 
 def command(reference: Reference) -> str:
     """What opens a reference."""
+    path = shlex.quote(reference.path or "")  # an agent names files as it likes
     flag = {
         "frame": f"--seq {reference.seq}",
         "model": f"--model {reference.seq}",
-        "file": f"--file {reference.path}",
-        "record": f"--record {reference.path}",
+        "file": f"--file {path}",
+        "record": f"--record {path}",
     }[reference.kind]
     return f"acpbench frames {'DIR' if reference.run == '.' else f'DIR/{reference.run}'} {flag}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -118,3 +119,9 @@ def test_runs_in_no_figure_are_told_by_their_reason() -> None:
     assert "- In no figure: runs/odd/1 (infra: no room)." in text
     assert "- Not as it was recorded: runs/cut/1 (3 frames)." in text
     assert len(json.loads(render.to_json(found))["excluded"]) == 51
+
+
+@pytest.mark.parametrize("path", ["src/semver.js", "a file.txt", "it's;rm -rf", "$(id)", ".~/x"])
+def test_a_reference_to_any_file_can_be_typed(path: str) -> None:
+    typed = render.command(Reference(run="runs/a/1", kind="file", path=path, shows="x"))
+    assert shlex.split(typed) == ["acpbench", "frames", "DIR/runs/a/1", "--file", path]

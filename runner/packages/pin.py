@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import requests
+from docker.errors import DockerException
 
-from runner.config.adapter import Adapter
+from runner.config.adapter import Adapter, Program
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.loader import Loaded, load
@@ -120,12 +122,19 @@ def _made(
     images = Images(client, root)
     reference = images.ensure(folder.name, progress)
     versions = _versions(folder)
-    said = {program.name: output(client, reference.id, program.command)[1] for program in old.programs}
+    said = {program.name: _said(client, reference.id, program) for program in old.programs}
     config.write_text(_rewritten(loaded, name, wanted, folder.name, versions, said), encoding="utf-8")
     adapter = load(config, Adapter).value
     images.verify([folder.name], [adapter])
     info = next(info for info in images.list() if info.name == folder.name)
     return Made(adapter, config, info, old.id, _changed(_versions(source), versions))
+
+
+def _said(client: docker.DockerClient, image: str, program: Program) -> str:
+    try:
+        return output(client, image, program.command)[1]
+    except (DockerException, requests.exceptions.RequestException, TimeoutError) as error:
+        raise BuildError(f"{program.name} cannot be asked for its version ({error})") from error
 
 
 def _parted(name: str) -> str:

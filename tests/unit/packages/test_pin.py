@@ -8,9 +8,11 @@ from pathlib import Path
 
 import docker
 import pytest
+import requests
 
+from runner.config.adapter import Program
 from runner.config.catalog import Catalog
-from runner.errors import UsageError
+from runner.errors import BuildError, UsageError
 from runner.packages import pin as pins
 from runner.packages.clients import Clients, Ran
 
@@ -106,3 +108,13 @@ def test_two_at_once_do_not_make_the_same(root: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         pins.pin("tiny@1.1.0", Catalog(root), docker.DockerClient(), Both(KeyboardInterrupt()), lambda _: None)
+
+
+def test_an_image_that_cannot_be_asked_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> tuple[int, str]:
+        raise requests.exceptions.ReadTimeout("read timeout=60")
+
+    monkeypatch.setattr(pins, "output", asked)
+    program = Program(name="own", command=["own"], expect="1.0.0")
+    with pytest.raises(BuildError, match=r"^own cannot be asked for its version \(read timeout=60\)$"):
+        pins._said(docker.DockerClient(), "sha256:0", program)

@@ -68,6 +68,7 @@ def pin(
     folder = catalog.root / "images" / image
     with _unfinished(catalog.root / ".cache" / "pins" / image, name, config, folder):
         loaded = _nearest(name, catalog)
+        demand_source(catalog.root / "images", loaded.value)
         progress(f"from {loaded.value.id}: {loaded.value.packages[0].name} {wanted}")
         return _made(name, wanted, loaded, config, folder, client, clients, progress)
 
@@ -158,6 +159,23 @@ def _base(loaded: Loaded[Adapter]) -> str:
     return loaded.value.id.partition("@")[0]
 
 
+def demand_source(images: Path, adapter: Adapter) -> None:
+    """Raise UsageError where an adapter's image is not made from its first package: then no other version can be."""
+    own, folder = adapter.packages[0], images / adapter.image
+    manifest, lock = folder / "package.json", folder / "requirements.txt"
+    if own.registry == "npm":
+        read = json.loads(manifest.read_text("utf-8")) if manifest.exists() else {}
+        named, file = own.name in read.get("dependencies", {}), manifest
+    else:
+        named = any(one.name == own.name for one in packages(folder) if one.registry == "pypi")
+        file = lock
+    if not named:
+        raise UsageError(
+            f"{adapter.id}: its first package, {own.name}, is not in {file}: it comes from no registry, and no other "
+            "version of it can be made"
+        )
+
+
 def _make_image(source: Path, folder: Path, old: Adapter, version: str, clients: Clients) -> None:
     """The image's folder with a new lock."""
     own, before = old.packages[0], old.packages[0].version
@@ -168,8 +186,6 @@ def _make_image(source: Path, folder: Path, old: Adapter, version: str, clients:
         (folder / "requirements.txt").write_text(_requirements(own.name, version, clients), encoding="utf-8")
         return
     manifest = json.loads((folder / "package.json").read_text("utf-8"))
-    if own.name not in manifest["dependencies"]:
-        raise UsageError(f"{folder / 'package.json'}: {own.name}, the adapter's first package, is not named in it")
     manifest["name"] = f"acpbench-{folder.name}"
     manifest["dependencies"][own.name] = version
     text = (json.dumps(manifest, indent=2) + "\n").encode()

@@ -118,3 +118,17 @@ def test_an_image_that_cannot_be_asked_is_told_in_one_line(monkeypatch: pytest.M
     program = Program(name="own", command=["own"], expect="1.0.0")
     with pytest.raises(BuildError, match=r"^own cannot be asked for its version \(read timeout=60\)$"):
         pins._said(docker.DockerClient(), "sha256:0", program)
+
+
+@pytest.mark.parametrize("registry", ["npm", "pypi"])
+def test_an_agent_from_no_registry_has_no_other_versions(root: Path, registry: str) -> None:
+    config = root / "configs/adapters/tiny-1.0.0.yaml"
+    config.write_text(CONFIG.replace("npm, name: tiny,", f"{registry}, name: beside-it,"))
+    before = files(root)
+    for missing in (False, True):
+        if missing:
+            (root / "images/tiny-1.0.0/package.json").unlink()
+            before.remove("images/tiny-1.0.0/package.json")
+        with pytest.raises(UsageError, match=r"^tiny@1\.0\.0: its first package, beside-it, is not in .*no registry"):
+            pinned(root, KeyboardInterrupt())
+        assert files(root) == before

@@ -24,9 +24,9 @@ from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.config.loader import Loaded
 from runner.config.nearest import quoted, suggest
-from runner.errors import BuildError, RunError, UsageError
+from runner.errors import BuildError, UsageError
 from runner.packages.clients import Clients
-from runner.packages.pin import demand_source, pin
+from runner.packages.pin import demand_source, pin, writing
 from runner.packages.versions import releases
 from runner.plan import plan
 from runner.progress import PlainProgress
@@ -178,9 +178,9 @@ class Bench:
         if version not in self._values or again:
             try:
                 self._values[version] = self._measure(version)
-            except (BuildError, RunError) as problem:
-                # A version that cannot be pinned, built or run is passed over. An engine that is gone and a user who
-                # wants to stop are no version's fault.
+            except BuildError as problem:
+                # A version that cannot be pinned or built is passed over. An engine that is gone, a full disk and a
+                # user who wants to stop are no version's fault.
                 self._values[version] = Measured(version, problem=str(problem).splitlines()[0])
         return self._values[version]
 
@@ -189,7 +189,8 @@ class Bench:
         if not (self.root / "configs" / "adapters" / f"{on_disk(name)}.yaml").exists():
             pin(name, Catalog(self.root), self.client, self.clients, _silent)
         sweep = self.root / "configs" / "sweeps" / "bisect.yaml"
-        sweep.write_text(json.dumps(_sweep(name, self.surface)), encoding="utf-8")
+        with writing(name):
+            sweep.write_text(json.dumps(_sweep(name, self.surface)), encoding="utf-8")
         loaded = load_sweep(sweep, Catalog(self.root))
         out = self.root / "results" / on_disk(name)
         shutil.rmtree(out, ignore_errors=True)
@@ -280,5 +281,6 @@ def _silent(_: str) -> None:
 def bench(base: str, metric: str, surface: str, catalog: Catalog, client: docker.DockerClient, say: Say) -> Bench:
     """Everything that a search needs."""
     catalog.surface(surface)
-    root, held = scratch(catalog, base)
+    with writing(f"the versions of {base}"):
+        root, held = scratch(catalog, base)
     return Bench(base, metric, surface, client, Clients(client, Images(client, catalog.root)), root, held, say)

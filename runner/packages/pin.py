@@ -66,11 +66,24 @@ def pin(
     wanted, image = _parted(name), on_disk(name)
     config = catalog.root / "configs" / "adapters" / f"{image}.yaml"
     folder = catalog.root / "images" / image
-    with _unfinished(catalog.root / ".cache" / "pins" / image, name, config, folder):
+    mark = catalog.root / ".cache" / "pins" / image
+    with writing(name), _unfinished(mark, name, config, folder):
         loaded = _nearest(name, catalog)
         demand_source(catalog.root / "images", loaded.value)
         progress(f"from {loaded.value.id}: {loaded.value.packages[0].name} {wanted}")
         return _made(name, wanted, loaded, config, folder, client, clients, progress)
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """A disk that is full or may not be written is no version's fault, and none of ours: UsageError."""
+    try:
+        yield
+    except requests.exceptions.RequestException:
+        raise  # an OSError too, but the engine's
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise UsageError(f"{what}: cannot be written: {error.strerror or error}{where}") from error
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_both_ends_are_searched() -> None:
     ("problem", "passed_over"),
     [
         (BuildError("no lock"), True),
-        (InfraError("no room"), True),
+        (InfraError("no room"), False),
         (Interrupted("interrupted"), False),
         (EngineUnavailable("no engine"), False),
         (UsageError("no such metric"), False),

@@ -59,11 +59,19 @@ def pinned(root: Path, end: BaseException) -> None:
     pins.pin("tiny@1.1.0", Catalog(root), docker.DockerClient(), Stopped(end), lambda _: None)
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt(), OSError(28, "No space left on device"), SystemExit(1)])
-def test_nothing_is_left_of_one_that_is_stopped(root: Path, end: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("end", "seen"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (SystemExit(1), SystemExit),
+        (requests.exceptions.ReadTimeout("60 s"), requests.exceptions.ReadTimeout),
+        (OSError(28, "No space left on device"), UsageError),
+    ],
+)
+def test_nothing_is_left_of_one_that_is_stopped(root: Path, end: BaseException, seen: type[BaseException]) -> None:
     before = files(root)
     for _ in range(2):
-        with pytest.raises(type(end)):
+        with pytest.raises(seen):
             pinned(root, end)
         assert files(root) == before
 
@@ -132,3 +140,12 @@ def test_an_agent_from_no_registry_has_no_other_versions(root: Path, registry: s
         with pytest.raises(UsageError, match=r"^tiny@1\.0\.0: its first package, beside-it, is not in .*no registry"):
             pinned(root, KeyboardInterrupt())
         assert files(root) == before
+
+
+def test_a_disk_that_refuses_is_told_in_one_line(root: Path) -> None:
+    (root / ".cache").write_text("in the way")
+    with pytest.raises(UsageError, match=r"^tiny@1\.1\.0: cannot be written: \w.*\.cache/pins"):
+        pinned(root, KeyboardInterrupt())
+    (root / ".cache").unlink()
+    with pytest.raises(UsageError, match=r"^tiny@1\.1\.0: cannot be written: No space left on device$"):
+        pinned(root, OSError(28, "No space left on device"))

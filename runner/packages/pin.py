@@ -30,7 +30,7 @@ from runner.errors import BuildError, UsageError
 from runner.packages.clients import Clients, Ran
 from runner.packages.versions import inside, nearest
 from runner.sandbox.images import ImageInfo, Images
-from runner.sandbox.pins import packages
+from runner.sandbox.pins import canonical, packages
 from runner.sandbox.throwaway import output
 
 _NPM_LOCK = (
@@ -180,7 +180,8 @@ def demand_source(images: Path, adapter: Adapter) -> None:
         read = json.loads(manifest.read_text("utf-8")) if manifest.exists() else {}
         named, file = own.name in read.get("dependencies", {}), manifest
     else:
-        named = any(one.name == own.name for one in packages(folder) if one.registry == "pypi")
+        locked = {canonical(one.name) for one in packages(folder) if one.registry == "pypi"}
+        named = canonical(own.name) in locked
         file = lock
     if not named:
         raise UsageError(

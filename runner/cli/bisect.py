@@ -32,6 +32,7 @@ def bisect(
         versions = search.candidates(adapter, found, bench.clients, good, bad)
         err(f"{len(versions)} versions from {good} to {bad}: at most {max(len(versions) - 2, 0).bit_length()} steps")
         answer = search.bisect(versions, bench, err)
+    err(f"records of the runs: {bench.root / 'results'}")
     if form == "json":
         out(json.dumps(answer.as_json(adapter, metric), indent=2))
         return 0 if answer.confirmed else 1

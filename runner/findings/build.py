@@ -62,4 +62,5 @@ def build(directory: Path) -> Findings:
         for run in study.runs
         if run.record.pristine is False
     }
-    return Findings(sweep=loaded.sweep, findings=found, excluded=loaded.excluded, not_pristine=marked)
+    altered = {run.name: told for study in loaded.studies for run in study.runs if (told := run.altered) is not None}
+    return Findings(sweep=loaded.sweep, findings=found, excluded=loaded.excluded, not_pristine=marked, altered=altered)

@@ -38,11 +38,16 @@ def findings(study: Study) -> list[Finding]:
 
 
 def no_capabilities(study: Study) -> Finding:
-    """Arms that differ in nothing but what the client declared, compared value by value: metrics, shapes, effects."""
+    """Arms that differ in nothing but what the client declared, compared value by value: metrics, shapes, effects.
+
+    What runs that declare the same do not agree on is no effect of what they declare: a limit, not a counter-example.
+    """
     best: list[tuple[LoadedRun, LoadedRun]] = []
+    unsteady: dict[str, set[str]] = {}
     for group in groups((run for run in study.acp if run.plain and not other(run)), _situation).values():
         without = [run for run in group if not standard(run)]
         if without:
+            unsteady |= dict.fromkeys((run.name for run in group), _unsteady(group))
             best += [(without[0], run) for run in group if standard(run)]
             if any(standard(run) for run in group):
                 best += [(without[0], run) for run in without[1:]]
@@ -50,13 +55,16 @@ def no_capabilities(study: Study) -> Finding:
         return not_measured(study, "no-capabilities", "no two arms differ in the declared capabilities alone")
     evidence: list[Reference] = []
     differences: list[str] = []
+    varying: list[str] = []
     sets: set[tuple[str, ...]] = set()
     for base, run in best:
         sets |= {standard(base), standard(run)}
         changed = _differences(base, run)
-        for what, here, there in changed:
+        steady = [one for one in changed if one[0] not in unsteady[run.name]]
+        for what, here, there in steady:
             differences.append(f"{what}: {here} without, {there} with {_named(standard(run))}")
-        evidence.append(_shape_reference(run, "differs" if changed else "same"))
+        varying += [what for what, *_ in changed if what in unsteady[run.name]]
+        evidence.append(_shape_reference(run, "differs" if steady else "varies" if changed else "same"))
     evidence += [_shape_reference(base, "base") for base in {id(base): base for base, _ in best}.values()]
     bases = [one for one in evidence if one.shows == "base"]
     same = sum(one.shows == "same" for one in evidence)
@@ -67,7 +75,7 @@ def no_capabilities(study: Study) -> Finding:
     return finding(
         study,
         "no-capabilities",
-        "does-not-hold" if differences else "holds",
+        "does-not-hold" if differences else "holds-with-limits" if varying else "holds",
         f"without capabilities {sum(ended)} of {plural(len(ended), 'repair')} passed the tests; "
         f"{same} of {plural(len(best), 'other run')} equal one without in every exact metric, "
         f"tool shape ({text}) and effect; "
@@ -75,18 +83,30 @@ def no_capabilities(study: Study) -> Finding:
         + (f"; they differ in {few((d.partition(':')[0] for d in differences), 6)}" if differences else ""),
         figures={
             "same": same,
-            "differs": len(best) - same,
+            "differs": sum(one.shows == "differs" for one in evidence),
+            "varies": sum(one.shows == "varies" for one in evidence),
             "base": len(bases),
             "passed-without": sum(ended),
             "shape": dict(shape),
             "differences": sorted(set(differences)),
+            "varying": sorted(set(varying)),
         },
         evidence=evidence,
         unit="runs",
         n=len(best),
-        limits=sorted(set(differences))[:8],
+        limits=sorted(set(differences))[:8]
+        + ([f"differs between runs that declare the same, too: {few(sorted(set(varying)))}"] if varying else []),
         tables=[_ablation(study)],
     )
+
+
+def _unsteady(group: list[LoadedRun]) -> set[str]:
+    """What runs of one situation that declare the same differ in."""
+    found: set[str] = set()
+    for first, *others in groups(group, standard).values():
+        for run in others:
+            found |= {what for what, *_ in _differences(first, run)}
+    return found
 
 
 def _ablation(study: Study) -> Table:

@@ -15,7 +15,7 @@ from typing import Any
 
 from runner.acp.toolcalls import ToolCall
 from runner.config.nearest import suggest
-from runner.errors import UsageError
+from runner.errors import InfraError, UsageError
 from runner.evidence.handshake import Handshake, handshake
 from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, decode, exchanges
 from runner.evidence.permissions import Ask, asks
@@ -58,13 +58,31 @@ class LoadedRun:
         path = self.folder / "frames.jsonl"
         try:
             return decode(read_frames(path)) if path.exists() else []
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise UsageError(f"{path}: not a frame log: {error}") from None
+
+    @property
+    def altered(self) -> str | None:
+        """How the logs differ from what their record counted: torn, cut or edited since. None: they do not."""
+        exact, entries = self.record.exact, len(self.journal.entries)
+        told = []
+        if (frames := exact.get("frames")) is not None and frames != len(self.messages):
+            told.append(f"{len(self.messages)} frames, its record counted {frames}")
+        if (requests := (exact.get("model_requests") or 0) + (exact.get("side_requests") or 0)) > entries:
+            told.append(f"{entries} requests to the model, its record counted {requests}")
+        return "; ".join(told) or None
 
     @cached_property
     def journal(self) -> Journal:
         path = self.folder / "model.jsonl"
-        entries = parse_journal(path.read_bytes().splitlines()) if path.exists() else []
+        try:
+            entries = parse_journal(path.read_bytes().split(b"\n")) if path.exists() else []
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        except InfraError as error:
+            raise UsageError(f"{path}: {error}") from None
         results: dict[str, tuple[int, str]] = {}
         canaries: dict[str, int] = {}
         bare: list[Entry] = []
@@ -350,7 +368,7 @@ def file_entry(folder: Path, path: str) -> dict[str, Any]:
     `before` and `after` are hashes (git blob in the workspace, sha256 outside it), None for no such file. A path that
     nothing changed in the workspace has `changed: false` and no hashes. Raises UsageError where nobody looked.
     """
-    record = member(folder, "")
+    record = as_object(member(folder, ""))
     verdict = as_object(record.get("verdict"))
     if not path.startswith("/"):
         if not verdict:

@@ -83,3 +83,5 @@ class Findings(Part):
     excluded: dict[str, str] = {}
     #: Runs that began with something of an earlier one, and what it was: they are in no rate.
     not_pristine: dict[str, str] = {}
+    #: Runs whose logs are not as they were when the record was written, and how they differ.
+    altered: dict[str, str] = {}

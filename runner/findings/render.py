@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 
 from tabulate import tabulate
 
+from runner.findings.judge import few, plural
 from runner.findings.model import Finding, Findings, Reference, Table
 from runner.findings.published import CLAIMS
 from runner.report.text import printable
@@ -15,6 +18,8 @@ from runner.report.text import printable
 WIDTH = 120
 #: References printed per finding; JSON has all.
 SHOWN = 2
+#: Runs named per reason for which they are in no figure.
+_NAMED = 3
 _HEADERS = ("", "claim", "published", "measured", "n", "verdict")
 #: What stands between two columns, and the columns that are as wide as their longest word.
 _GAP, _ROW, _N, _VERDICT = 2, 2, 3, 17
@@ -86,7 +91,8 @@ def _summary(found: Findings) -> str:
         for name in ("holds", "holds-with-limits", "does-not-hold", "not-measured")
         if counts[name]
     ]
-    return f"{len(found.findings)} findings: {', '.join(words)}" if words else "no run says anything"
+    told = f"{len(found.findings)} findings: {', '.join(words)}" if words else "no run says anything"
+    return told + (f" ({plural(len(found.excluded), 'run')} in no figure, see below)" if found.excluded else "")
 
 
 def _row(one: Finding) -> tuple[str, ...]:
@@ -113,11 +119,12 @@ def _few(one: Finding) -> list[Reference]:
 
 def command(reference: Reference) -> str:
     """What opens a reference."""
+    path = shlex.quote(reference.path or "")  # an agent names files as it likes
     flag = {
         "frame": f"--seq {reference.seq}",
         "model": f"--model {reference.seq}",
-        "file": f"--file {reference.path}",
-        "record": f"--record {reference.path}",
+        "file": f"--file {path}",
+        "record": f"--record {path}",
     }[reference.kind]
     return f"acpbench frames {'DIR' if reference.run == '.' else f'DIR/{reference.run}'} {flag}"
 
@@ -135,6 +142,14 @@ def _evidence(one: Finding, width: int) -> str:
     lines = [textwrap.shorten(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width, placeholder=" ...")]
     lines += [f"  {command(reference)}" for reference in _few(one)]
     return printable("\n".join(lines))
+
+
+def _by_reason(excluded: Mapping[str, str]) -> dict[str, list[str]]:
+    """A sweep that was stopped has a hundred runs that are in no figure for one reason."""
+    found: dict[str, list[str]] = {}
+    for name, why in excluded.items():
+        found.setdefault(why, []).append(name)
+    return found
 
 
 def _grid(one: Table, width: int) -> str:
@@ -158,8 +173,10 @@ def _notes(found: Findings, width: int) -> list[str]:
             "Bounds are one-sided, 95 %, Clopper and Pearson; the unit is the distinct action: replicates of a script "
             "prove determinism, they are no new trials."
         )
-    for name, why in found.excluded.items():
-        notes.append(f"In no figure: {name} ({why}).")
+    for why, names in _by_reason(found.excluded).items():
+        notes.append(f"In no figure: {few(names, _NAMED)} ({why}).")
+    for name, how in found.altered.items():
+        notes.append(f"Not as it was recorded: {name} ({how}).")
     for name, what in found.not_pristine.items():
         notes.append(f"Did not begin pristine, in no rate: {name} ({what}).")
     return [

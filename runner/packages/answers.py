@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import docker
@@ -11,10 +9,9 @@ import docker
 from runner.config.catalog import Catalog
 from runner.errors import BuildError
 from runner.packages.check import check, everything
-from runner.packages.clients import Clients
+from runner.packages.clients import Clients, without_addresses
 from runner.sandbox.images import Images
 
-_ADDRESS = re.compile(r"https?://\S+")
 #: Seconds that a sweep waits for the registries.
 LIMIT_S = 180.0
 
@@ -29,14 +26,8 @@ def answers(client: docker.DockerClient, images: Images, catalog: Catalog) -> di
     try:
         checked = check(pinned, Clients(client, images, limit_s=LIMIT_S))
     except BuildError as error:
-        return {"packages": [], "problem": _bare(str(error))}
-    packages = [one if one.problem is None else replace(one, problem=_bare(one.problem)) for one in checked]
-    return {"packages": [one.as_json() for one in packages], "problem": None}
-
-
-def _bare(problem: str) -> str:
-    """Without addresses: a registry may be a private one, and may have a key in its address."""
-    return _ADDRESS.sub("<registry>", problem)
+        return {"packages": [], "problem": without_addresses(str(error))}
+    return {"packages": [one.as_json() for one in checked], "problem": None}
 
 
 def problem_of(said: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ prints {"npm": {"name@version": ANSWER}, "pypi": {"name": ANSWER}}, where an ANS
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,13 +69,24 @@ def default_index() -> str:
         return ""
 
 
+def parted(address: str) -> tuple[str, dict[str, str]]:
+    """An address without the user and password that pip allows in it, which urllib takes for a host."""
+    parts = urllib.parse.urlsplit(address)
+    who, at, where = parts.netloc.rpartition("@")
+    if not at:
+        return address, {}
+    basic = base64.b64encode(urllib.parse.unquote(who).encode()).decode("ascii")
+    return parts._replace(netloc=where).geturl(), {"Authorization": f"Basic {basic}"}
+
+
 def pypi(name: str) -> Answer:
     """The page of one project in the index that pip is set to use."""
     index = (os.environ.get("PIP_INDEX_URL") or default_index()).rstrip("/")
     if not index:
         return {"error": "no package index is known: set PIP_INDEX_URL"}
     normal = re.sub(r"[-_.]+", "-", name).lower()
-    request = urllib.request.Request(f"{index}/{normal}/", headers={"Accept": SIMPLE_JSON})  # noqa: S310
+    address, headers = parted(f"{index}/{normal}/")
+    request = urllib.request.Request(address, headers={"Accept": SIMPLE_JSON, **headers})  # noqa: S310
     context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
     try:
         with urllib.request.urlopen(request, timeout=LIMIT_S, context=context) as response:  # noqa: S310

@@ -6,23 +6,28 @@ The answer is confirmed: the version found and its predecessor are each run a se
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import io
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import docker
 
+from runner.config.adapter import Adapter
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.errors import AcpbenchError, BuildError, UsageError
+from runner.config.loader import Loaded
+from runner.config.nearest import quoted, suggest
+from runner.errors import BuildError, UsageError
 from runner.packages.clients import Clients
-from runner.packages.pin import pin
-from runner.packages.versions import between
+from runner.packages.pin import demand_source, pin, writing
+from runner.packages.versions import releases
 from runner.plan import plan
 from runner.progress import PlainProgress
 from runner.sandbox.images import Images
@@ -119,21 +124,39 @@ def _shown(measured: Measured) -> str:
 
 def candidates(base: str, catalog: Catalog, clients: Clients, good: str, bad: str) -> list[str]:
     """The releases of an adapter's own package from `good` to `bad`. Raises UsageError, BuildError."""
-    family = [one.value for one in catalog.adapters() if one.value.id.partition("@")[0] == base]
-    if not family:
-        raise UsageError(f"there is no adapter '{base}' in any version")
-    own = family[0].packages[0]
+    family = _family(base, catalog)
+    demand_source(catalog.root / "images", family[0].value)
+    own = family[0].value.packages[0]
     if own.registry == "npm":
         answer = clients.ask([f"{own.name}@{own.version}"], []).get("npm", {}).get(f"{own.name}@{own.version}", {})
     else:
         answer = clients.ask([], [own.name]).get("pypi", {}).get(own.name, {})
     if "ok" not in answer:
         raise BuildError(f"the versions of {own.name} cannot be listed: {answer.get('error') or 'it is not there'}")
-    listed = between([str(version) for version in answer["ok"].get("versions", [])], good, bad)
-    missing = [version for version in (good, bad) if version not in listed]
-    if missing:
-        raise UsageError(f"{own.name} has no release {', '.join(missing)} in this order; --good is the older one")
-    return listed
+    return stretch(own.name, releases(map(str, answer["ok"].get("versions", []))), good, bad)
+
+
+def _family(base: str, catalog: Catalog) -> list[Loaded[Adapter]]:
+    """The versions of an adapter that are there. Raises UsageError where there is none."""
+    adapters = catalog.adapters()
+    family = [one for one in adapters if one.value.id.partition("@")[0] == base]
+    if not family:
+        names = sorted({one.value.id.partition("@")[0] for one in adapters})
+        raise UsageError(f"there is no adapter {quoted(base)} in any version{suggest(base, names)}")
+    return family
+
+
+def stretch(name: str, known: Sequence[str], good: str, bad: str) -> list[str]:
+    """What is searched of the releases of package `name`, oldest first. Raises UsageError for ends that are none."""
+    for version in (good, bad):
+        if version not in known:
+            raise UsageError(f"{name} has no release {quoted(version)}{suggest(version, known[::-1])}")
+    first, last = known.index(good), known.index(bad)
+    if first == last:
+        raise UsageError(f"--good and --bad are both {good}: there is nothing between them")
+    if first > last:
+        raise UsageError(f"--good {good} is newer than --bad {bad}: swap them; --good is the older version")
+    return list(known[first : last + 1])
 
 
 @dataclass
@@ -146,6 +169,8 @@ class Bench:
     client: docker.DockerClient
     clients: Clients
     root: Path
+    #: Open as long as the root is this search's own.
+    held: IO[str]
     say: Say
     _values: dict[str, Measured] = field(default_factory=dict)
 
@@ -153,10 +178,9 @@ class Bench:
         if version not in self._values or again:
             try:
                 self._values[version] = self._measure(version)
-            except AcpbenchError as problem:
-                if isinstance(problem, UsageError):
-                    raise
-                # A version that cannot be pinned, built or run is passed over.
+            except BuildError as problem:
+                # A version that cannot be pinned or built is passed over. An engine that is gone, a full disk and a
+                # user who wants to stop are no version's fault.
                 self._values[version] = Measured(version, problem=str(problem).splitlines()[0])
         return self._values[version]
 
@@ -165,7 +189,8 @@ class Bench:
         if not (self.root / "configs" / "adapters" / f"{on_disk(name)}.yaml").exists():
             pin(name, Catalog(self.root), self.client, self.clients, _silent)
         sweep = self.root / "configs" / "sweeps" / "bisect.yaml"
-        sweep.write_text(json.dumps(_sweep(name, self.surface)), encoding="utf-8")
+        with writing(name):
+            sweep.write_text(json.dumps(_sweep(name, self.surface)), encoding="utf-8")
         loaded = load_sweep(sweep, Catalog(self.root))
         out = self.root / "results" / on_disk(name)
         shutil.rmtree(out, ignore_errors=True)
@@ -173,26 +198,62 @@ class Bench:
         arm = report.arms[0]
         found = arm.exact_of(self.metric)
         if found is None:
-            names = ", ".join(sorted(arm.exact))
-            raise UsageError(f"no exact metric '{self.metric}' on surface {self.surface}; there are: {names}")
+            if self.metric in arm.sampled:
+                raise UsageError(
+                    f"{self.metric} is sampled: one run of a version says too little; name an exact metric"
+                )
+            hint = suggest(self.metric, sorted(arm.exact))
+            raise UsageError(f"no exact metric {quoted(self.metric)} on surface {self.surface}{hint}")
         outcome = next(iter(arm.outcomes), "")
         if not arm.n:
             return Measured(version, outcome=outcome, problem=f"its run ended {outcome}")
         return Measured(version, found.value, outcome)
 
 
-def scratch(catalog: Catalog, base: str) -> Path:
-    """A root below .cache/ that holds the checkout's own files (as links) and what a search adds to them."""
+def scratch(catalog: Catalog, base: str) -> tuple[Path, IO[str]]:
+    """A root below .cache/ that holds the checkout's own files (as links) and what a search adds to them.
+
+    It is ours as long as the file beside it is open. What an earlier search made stays, unless the adapter's own
+    configurations or images are others by now: then it was made from what is no more. Raises UsageError where another
+    search is at it.
+    """
+    sources = _sources(catalog, base)
     root = catalog.root / ".cache" / "bisect" / base
     for folder in ("configs/adapters", "configs/sweeps", "images", "results"):
         (root / folder).mkdir(parents=True, exist_ok=True)
+    held = (root / "made-from").open("a+")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        held.close()
+        raise UsageError(f"another acpbench is searching the versions of {base}; its folder is {root}") from None
+    held.seek(0)
+    stale = held.read() != sources
+    for path in (*(root / "configs" / "adapters").iterdir(), *(root / "images").iterdir()):
+        if path.is_symlink():
+            path.unlink()
+        elif stale:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    held.truncate(0)
+    held.write(sources)
+    held.flush()
     _link(catalog.root / "fixtures", root / "fixtures")
     for name in ("surfaces", "models"):
         _link(catalog.root / "configs" / name, root / "configs" / name)
     for kind in ("configs/adapters", "images"):
         for path in sorted((catalog.root / kind).iterdir()):
             _link(path, root / kind / path.name)
-    return root
+    return root, held
+
+
+def _sources(catalog: Catalog, base: str) -> str:
+    """Stands for all that versions of an adapter are made from."""
+    digest = hashlib.sha256()
+    for one in _family(base, catalog):
+        folder = catalog.root / "images" / one.value.image
+        for path in (one.path, *sorted(path for path in folder.rglob("*") if path.is_file())):
+            digest.update(f"{path.relative_to(catalog.root)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:
@@ -219,5 +280,7 @@ def _silent(_: str) -> None:
 
 def bench(base: str, metric: str, surface: str, catalog: Catalog, client: docker.DockerClient, say: Say) -> Bench:
     """Everything that a search needs."""
-    clients = Clients(client, Images(client, catalog.root))
-    return Bench(base, metric, surface, client, clients, scratch(catalog, base), say)
+    catalog.surface(surface)
+    with writing(f"the versions of {base}"):
+        root, held = scratch(catalog, base)
+    return Bench(base, metric, surface, client, Clients(client, Images(client, catalog.root)), root, held, say)

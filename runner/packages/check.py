@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.config.adapter import Adapter
-from runner.packages.clients import Registries
+from runner.packages.clients import Registries, without_addresses
 from runner.packages.versions import between, releases
 from runner.sandbox.pins import packages
 from runner.sandbox.recipe import Recipe
@@ -166,7 +166,7 @@ def _npm(pinned: Pinned, answer: Mapping[str, Any], *, has_notices: bool) -> Che
     if answer.get("absent"):
         return Checked(pinned, yanked=True)
     if "ok" not in answer:
-        return Checked(pinned, problem=str(answer.get("error") or "no answer"))
+        return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     said = _npm_said(answer)
     notice = said.get("deprecated")
     tags = _object(said.get("dist-tags"))
@@ -188,7 +188,7 @@ def _pypi(pinned: Pinned, answer: Mapping[str, Any]) -> Checked:
     if answer.get("absent"):
         return Checked(pinned, yanked=True)
     if "ok" not in answer:
-        return Checked(pinned, problem=str(answer.get("error") or "no answer"))
+        return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     page = _object(answer["ok"])
     files = [_object(one) for one in _list(page.get("files"))]
     mine = [file for file in files if _version_of(str(file.get("filename"))) == pinned.version]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,9 @@ WORK = "tmp/work"
 LIMIT_S = 600.0
 #: Bytes of a file that is fetched.
 _CAP = 64 << 20
+_ADDRESS = re.compile(r"https?://\S+")
+#: Lines of npm's that are for programs, or tell where to read on.
+_MERE = re.compile(r"(?i)npm error\s*((code|errno|syscall|path|type|host)\b.*|a complete log.*)?")
 
 
 class Registries(Protocol):
@@ -54,10 +58,18 @@ class Ran:
 
     @property
     def words(self) -> str:
-        """The first line of what it complained of that says something."""
+        """What it complained of, in one line: npm's first that is no mere code, pip's conclusion, why it had no way."""
         lines = [" ".join(line.split()) for line in self.stderr.decode("utf-8", "replace").splitlines()]
-        telling = [line for line in lines if line.lower().startswith(("npm error", "error"))] or lines
-        return next((line for line in telling if line and line.lower() != "npm error"), f"exit code {self.code}")
+        npm = [line for line in lines if line.lower().startswith("npm error") and not _MERE.fullmatch(line)]
+        cut_off = [line for line in lines if "connection broken by" in line]
+        pip = [line for line in lines if line.startswith("ERROR:")][::-1]
+        telling = npm or cut_off or pip or [line for line in lines if line]
+        return without_addresses(telling[0]) if telling else f"exit code {self.code}"
+
+
+def without_addresses(text: str) -> str:
+    """A registry may be a private one, and may have a key in its address."""
+    return _ADDRESS.sub("<registry>", text)
 
 
 class Clients:

@@ -6,27 +6,31 @@ speaks of an old version goes. The lock is npm's or pip's own, written in the bu
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import docker
+import requests
+from docker.errors import DockerException
 
-from runner.config.adapter import Adapter
+from runner.config.adapter import Adapter, Program
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.loader import Loaded, load
 from runner.config.nearest import suggest
-from runner.errors import AcpbenchError, BuildError, UsageError
+from runner.errors import BuildError, UsageError
 from runner.packages.clients import Clients, Ran
 from runner.packages.versions import inside, nearest
 from runner.sandbox.images import ImageInfo, Images
-from runner.sandbox.pins import packages
+from runner.sandbox.pins import canonical, packages
 from runner.sandbox.throwaway import output
 
 _NPM_LOCK = (
@@ -56,32 +60,95 @@ def pin(
 ) -> Made:
     """Make adapter `name` (`<adapter>@<version>`) in the catalog's root, build and verify it.
 
-    Whatever fails, nothing of it is left. Raises UsageError (it is there already, nothing to make it from), BuildError.
+    Whatever fails, nothing of it is left; what one that was killed left goes first. Raises UsageError (it is there
+    already, nothing to make it from), BuildError.
     """
-    wanted, loaded = _parted(name), _nearest(name, catalog)
-    old, root = loaded.value, catalog.root
-    image = on_disk(name)
-    config = root / "configs" / "adapters" / f"{on_disk(name)}.yaml"
-    folder = root / "images" / image
-    for path in (config, folder):
-        if path.exists():
-            raise UsageError(f"{path}: is there already")
-    progress(f"from {old.id}: {old.packages[0].name} {wanted}")
+    wanted, image = _parted(name), on_disk(name)
+    config = catalog.root / "configs" / "adapters" / f"{image}.yaml"
+    folder = catalog.root / "images" / image
+    mark = catalog.root / ".cache" / "pins" / image
+    with writing(name), _unfinished(mark, name, config, folder):
+        loaded = _nearest(name, catalog)
+        demand_source(catalog.root / "images", loaded.value)
+        progress(f"from {loaded.value.id}: {loaded.value.packages[0].name} {wanted}")
+        return _made(name, wanted, loaded, config, folder, client, clients, progress)
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """A disk that is full or may not be written is no version's fault, and none of ours: UsageError."""
     try:
-        _make_image(root / "images" / old.image, folder, old, wanted, clients)
-        images = Images(client, root)
-        reference = images.ensure(image, progress)
-        versions = _versions(folder)
-        said = {program.name: output(client, reference.id, program.command)[1] for program in old.programs}
-        config.write_text(_rewritten(loaded, name, wanted, image, versions, said), encoding="utf-8")
-        adapter = load(config, Adapter).value
-        images.verify([image], [adapter])
-    except (AcpbenchError, OSError):
-        config.unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    info = next(info for info in images.list() if info.name == image)
-    return Made(adapter, config, info, old.id, _changed(_versions(root / "images" / old.image), versions))
+        yield
+    except requests.exceptions.RequestException:
+        raise  # an OSError too, but the engine's
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise UsageError(f"{what}: cannot be written: {error.strerror or error}{where}") from error
+
+
+@contextmanager
+def _unfinished(mark: Path, name: str, config: Path, folder: Path) -> Iterator[None]:
+    """While words stand in `mark`, the configuration and the folder are unfinished; a lock on it says that we live."""
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    with mark.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{name}: another acpbench is making it") from None
+        file.seek(0)
+        try:
+            if file.read():
+                _remove(config, folder)
+            for path in (config, folder):
+                if path.exists():
+                    raise UsageError(f"{path}: {name} is there already")
+            file.write(f"{name}\n")
+            file.flush()
+            try:
+                yield
+            except BaseException:  # Ctrl-C too: what is left would stand in the way of the next attempt
+                _remove(config, folder)
+                raise
+        finally:
+            # Whoever waits at the door has this file open: it must find nothing in it.
+            file.truncate(0)
+            mark.unlink(missing_ok=True)
+
+
+def _remove(config: Path, folder: Path) -> None:
+    config.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(
+    name: str,
+    wanted: str,
+    loaded: Loaded[Adapter],
+    config: Path,
+    folder: Path,
+    client: docker.DockerClient,
+    clients: Clients,
+    progress: Callable[[str], None],
+) -> Made:
+    old, root = loaded.value, config.parents[2]
+    source = root / "images" / old.image
+    _make_image(source, folder, old, wanted, clients)
+    images = Images(client, root)
+    reference = images.ensure(folder.name, progress)
+    versions = _versions(folder)
+    said = {program.name: _said(client, reference.id, program) for program in old.programs}
+    config.write_text(_rewritten(loaded, name, wanted, folder.name, versions, said), encoding="utf-8")
+    adapter = load(config, Adapter).value
+    images.verify([folder.name], [adapter])
+    info = next(info for info in images.list() if info.name == folder.name)
+    return Made(adapter, config, info, old.id, _changed(_versions(source), versions))
+
+
+def _said(client: docker.DockerClient, image: str, program: Program) -> str:
+    try:
+        return output(client, image, program.command)[1]
+    except (DockerException, requests.exceptions.RequestException, TimeoutError) as error:
+        raise BuildError(f"{program.name} cannot be asked for its version ({error})") from error
 
 
 def _parted(name: str) -> str:
@@ -98,13 +165,29 @@ def _nearest(name: str, catalog: Catalog) -> Loaded[Adapter]:
     if not family:
         names = sorted({_base(loaded) for loaded in catalog.adapters()})
         raise UsageError(f"no version of '{base}' to make another from{suggest(base, names)}")
-    if version in family:
-        raise UsageError(f"{family[version].path}: {name} is there already")
     return family[nearest(version, family) or next(iter(family))]
 
 
 def _base(loaded: Loaded[Adapter]) -> str:
     return loaded.value.id.partition("@")[0]
+
+
+def demand_source(images: Path, adapter: Adapter) -> None:
+    """Raise UsageError where an adapter's image is not made from its first package: then no other version can be."""
+    own, folder = adapter.packages[0], images / adapter.image
+    manifest, lock = folder / "package.json", folder / "requirements.txt"
+    if own.registry == "npm":
+        read = json.loads(manifest.read_text("utf-8")) if manifest.exists() else {}
+        named, file = own.name in read.get("dependencies", {}), manifest
+    else:
+        locked = {canonical(one.name) for one in packages(folder) if one.registry == "pypi"}
+        named = canonical(own.name) in locked
+        file = lock
+    if not named:
+        raise UsageError(
+            f"{adapter.id}: its first package, {own.name}, is not in {file}: it comes from no registry, and no other "
+            "version of it can be made"
+        )
 
 
 def _make_image(source: Path, folder: Path, old: Adapter, version: str, clients: Clients) -> None:
@@ -117,8 +200,6 @@ def _make_image(source: Path, folder: Path, old: Adapter, version: str, clients:
         (folder / "requirements.txt").write_text(_requirements(own.name, version, clients), encoding="utf-8")
         return
     manifest = json.loads((folder / "package.json").read_text("utf-8"))
-    if own.name not in manifest["dependencies"]:
-        raise UsageError(f"{folder / 'package.json'}: {own.name}, the adapter's first package, is not named in it")
     manifest["name"] = f"acpbench-{folder.name}"
     manifest["dependencies"][own.name] = version
     text = (json.dumps(manifest, indent=2) + "\n").encode()

@@ -132,7 +132,10 @@ def _said(error: Exception) -> str:
 
 
 def _remove_stages(client: docker.DockerClient, ids: Iterable[str]) -> None:
-    """Remove the build stages among a build's intermediate images, newest first. What is in use or gone is left."""
+    """Remove the build stages among a build's intermediate images, newest first. What is in use or gone is left.
+
+    So is what a busy engine takes its time over: the image that was built stands, and that is what was asked for.
+    """
     for image in reversed(list(dict.fromkeys(ids))):
         try:
             found = client.images.get(image)

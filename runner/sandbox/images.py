@@ -162,14 +162,18 @@ class Images:
         found: dict[str, Path] = {}
         places = [(NEWEST_SDK, "/sdk"), *([(name, acp_sdk)] if acp_sdk else [])]
         for image, folder in places:
-            version, path = extract.schema(self._client, self.cache, self.ensure(image).id, folder)
+            ref = self.ensure(image)
+            with _named(ref):
+                version, path = extract.schema(self._client, self.cache, ref.id, folder)
             # The adapter's own comes last and wins: it is what the adapter was built with.
             found[version] = path
         return found
 
     def digests(self, name: str, paths: Sequence[str]) -> dict[str, str]:
         """sha256 (hex) of files in an image, by path; kept under .cache/. Raises BuildError for a missing one."""
-        return extract.digests(self._client, self.cache, self.ensure(name).id, paths)
+        ref = self.ensure(name)
+        with _named(ref):
+            return extract.digests(self._client, self.cache, ref.id, paths)
 
     def prune(self, keep: Iterable[str] | None = None) -> References:
         """Remove images of ours that are not current: other tags, and recipes not in `keep` (default: all are kept).
@@ -256,6 +260,15 @@ class Images:
         with (self.cache / "images.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+@contextmanager
+def _named(ref: ImageRef) -> Iterator[None]:
+    """Errors say an image's name: its id is what is cached by, and tells a user nothing."""
+    try:
+        yield
+    except BuildError as error:
+        raise BuildError(str(error).replace(ref.id, ref.name)) from error
 
 
 def _silent(line: str) -> None:

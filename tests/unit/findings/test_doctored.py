@@ -83,7 +83,7 @@ def once(index: int, **changes: Any) -> Callable[[int, list[Do]], list[Do]]:
 # rows 1 and 2
 
 
-@flips("one call of fs/read_text_file", own_io=NOT, no_capabilities=NOT)
+@flips("one call of fs/read_text_file, in one run of several that declare the same", own_io=NOT, no_capabilities=LIMITS)
 def _client_read(arms: dict[str, Arm]) -> None:
     def read(log: Log) -> None:
         log.calls("fs/read_text_file", {"path": "/workspace/semver/src/semver.js"}, result={"content": ""})
@@ -102,13 +102,18 @@ def _twice(arms: dict[str, Arm]) -> None:
 
 
 @flips(
-    "one ask less with capabilities than without",
-    no_capabilities=NOT,
+    "one ask less in one of several runs with capabilities",
+    no_capabilities=LIMITS,
     project_code=LIMITS,
     contamination_container=LIMITS,
 )
 def _ask_less(arms: dict[str, Arm]) -> None:
     arms["acp"].doctor = once(1, ask=None)
+
+
+@flips("one ask less in every run with capabilities", no_capabilities=NOT, project_code=LIMITS)
+def _always_less(arms: dict[str, Arm]) -> None:
+    act(arms["acp"], 1, ask=None)
 
 
 @flips("the files that only-fs writes hash differently", no_capabilities=NOT)
@@ -311,7 +316,7 @@ def _late_otherwise(arms: dict[str, Arm]) -> None:
 ITEM = ({"type": "terminal", "terminalId": "call-of-nobody"},)
 
 
-@flips("a terminal item without the vendor's key", terminal_standard=NOT, no_capabilities=NOT)
+@flips("a terminal item without the vendor's key", terminal_standard=NOT, no_capabilities=LIMITS)
 def _item(arms: dict[str, Arm]) -> None:
     arms["acp"].doctor = once(1, content=ITEM)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +66,8 @@ def test_the_last_attempt_counts(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("frames.jsonl", "{}\n{}\n", "not a frame log"),
+        ("model.jsonl", "{}\n", "model journal, line 1: seq: Field required"),
+        ("model.jsonl", '{"seq": 1', "model journal, line 1"),
         ("program.json", "{", "not JSON"),
         ("fsdiff.json", "{", "not JSON"),
         ("record.json", "{", "not JSON"),
@@ -75,6 +80,47 @@ def test_what_cannot_be_read_is_one_line(name: str, content: str, words: str, tm
         build(tmp_path / "dir")
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["frames.jsonl", "model.jsonl", "program.json", "fsdiff.json"])
+def test_a_folder_in_a_files_place_is_one_line(name: str, tmp_path: Path) -> None:
+    few("boundary").write(tmp_path / "dir")
+    file = next((tmp_path / "dir/runs").iterdir()) / "1" / name
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(UsageError, match=f"{name}: cannot be read"):
+        build(tmp_path / "dir")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\xe9\n", b"[1, 2]\n", b"\0" * 40])
+@pytest.mark.parametrize(
+    ("name", "opens"),
+    [
+        ("record.json", lambda folder: member(folder, "outcome")),
+        ("record.json", lambda folder: file_entry(folder, "src/semver.js")),
+        ("fsdiff.json", lambda folder: file_entry(folder, "/nowhere")),
+        ("model.jsonl", lambda folder: model_entry(folder, 1)),
+    ],
+)
+def test_a_reference_into_a_torn_file_is_no_fault_of_ours(
+    name: str, opens: Callable[[Path], Any], content: bytes, tmp_path: Path
+) -> None:
+    few("boundary").write(tmp_path / "dir")
+    folder = next((tmp_path / "dir/runs").iterdir()) / "1"
+    (folder / name).write_bytes(content)
+    with contextlib.suppress(UsageError):
+        opens(folder)
+
+
+def test_logs_that_are_not_as_they_were_recorded_are_named(tmp_path: Path) -> None:
+    few("boundary").write(tmp_path / "dir")
+    folder = next((tmp_path / "dir/runs").iterdir()) / "1"
+    assert build(tmp_path / "dir").altered == {}
+    frames = (folder / "frames.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "frames.jsonl").write_bytes(b"".join(frames[:-3]))
+    (folder / "model.jsonl").unlink()
+    (told,) = build(tmp_path / "dir").altered.values()
+    assert told.startswith(f"{len(frames) - 3} frames, its record counted {len(frames)}; 0 requests to the model")
 
 
 def test_a_broken_answer_of_the_registries_is_one_line(tmp_path: Path) -> None:

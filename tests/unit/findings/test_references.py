@@ -210,6 +210,7 @@ CHECKS: dict[str, Check] = {
     "base": _declared,
     "same": _declared,
     "differs": _declared,
+    "varies": _declared,
     "foreign": lambda raw: any(item["terminalId"] not in _created(raw) for item in _terminal(raw)),
     "own": lambda raw: any(item["terminalId"] in _created(raw) for item in _terminal(raw)),
     "session/new": lambda raw: "sessionId" in raw.body["result"],

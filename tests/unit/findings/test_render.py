@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -107,3 +108,20 @@ def test_adapters_have_tables_of_their_own() -> None:
     both = one()
     both.findings.append(both.findings[0].model_copy(update={"adapter": "another@2"}))
     assert render.table(both).count("claim") == 2
+
+
+def test_runs_in_no_figure_are_told_by_their_reason() -> None:
+    left = {f"cell-{n}": "never ran" for n in range(50)} | {"runs/odd/1": "infra: no room"}
+    found = Findings(sweep="x", findings=one().findings, excluded=left, altered={"runs/cut/1": "3 frames"})
+    text = render.table(found)
+    assert "(51 runs in no figure, see below)" in text.splitlines()[0]
+    assert "- In no figure: cell-0, cell-1, cell-2 and 47 more (never ran)." in text
+    assert "- In no figure: runs/odd/1 (infra: no room)." in text
+    assert "- Not as it was recorded: runs/cut/1 (3 frames)." in text
+    assert len(json.loads(render.to_json(found))["excluded"]) == 51
+
+
+@pytest.mark.parametrize("path", ["src/semver.js", "a file.txt", "it's;rm -rf", "$(id)", ".~/x"])
+def test_a_reference_to_any_file_can_be_typed(path: str) -> None:
+    typed = render.command(Reference(run="runs/a/1", kind="file", path=path, shows="x"))
+    assert shlex.split(typed) == ["acpbench", "frames", "DIR/runs/a/1", "--file", path]

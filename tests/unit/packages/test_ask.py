@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from runner.packages.ask import pypi, read_npm
+from runner.packages.ask import parted, pypi, read_npm
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,7 @@ class _Index(BaseHTTPRequestHandler):
             "/simple/good-one/": (200, "application/vnd.pypi.simple.v1+json", json.dumps({"name": "good-one"})),
             "/simple/html/": (200, "text/html", "<html>"),
             "/simple/broken/": (503, "text/plain", "later"),
+            "/simple/who/": (200, "application/json", json.dumps(self.headers["Authorization"])),
         }.get(self.path, (404, "text/plain", "no"))
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -69,3 +72,10 @@ def test_the_index_that_pip_is_set_to_use(index: None) -> None:
 def test_an_index_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     assert str(pypi("a")["error"]).startswith("the package index cannot be reached: ")
+
+
+def test_an_index_that_wants_a_password(index: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = os.environ["PIP_INDEX_URL"]
+    monkeypatch.setenv("PIP_INDEX_URL", plain.replace("://", "://joe:s%40me@"))
+    assert pypi("who") == {"ok": "Basic " + base64.b64encode(b"joe:s@me").decode()}
+    assert parted(plain) == (plain, {})

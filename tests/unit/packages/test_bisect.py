@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import BuildError, UsageError
-from runner.packages.bisect import Found, Measured, bisect
+from runner.config.catalog import Catalog
+from runner.errors import AcpbenchError, BuildError, EngineUnavailable, InfraError, Interrupted, UsageError
+from runner.packages import bisect as searching
+from runner.packages.bisect import Bench, Found, Measured, bisect, scratch, stretch
 
 VERSIONS = [f"0.{n}.0" for n in range(40)]
 
@@ -74,3 +77,101 @@ def test_two_versions_are_enough() -> None:
     found = bisect(["1", "2"], table, lambda _: None)
     assert (found.first.value, found.last_good.value, found.confirmed) == (2, 1, True)
     assert found.as_json("a", "m")["steps"][0] == {"version": "1", "value": 1, "outcome": "passed", "problem": None}
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ("banana", "1.2.0", r"tiny has no release 'banana'; valid: 1\.10\.0, 1\.2\.0, 1\.0\.0"),
+        ("1.0.0", "9.9.9", r"tiny has no release '9\.9\.9'"),
+        ("1.2", "1.10.0", r"tiny has no release '1\.2'; did you mean '1\.2\.0'\?"),
+        ("1.2.0", "1.2.0", r"--good and --bad are both 1\.2\.0"),
+        ("1.10.0", "1.2.0", r"--good 1\.10\.0 is newer than --bad 1\.2\.0: swap them"),
+    ],
+)
+def test_ends_that_are_none_are_told_apart(good: str, bad: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        stretch("tiny", ["1.0.0", "1.2.0", "1.10.0"], good, bad)
+
+
+def test_both_ends_are_searched() -> None:
+    assert stretch("tiny", ["1.0.0", "1.2.0", "1.10.0", "2.0.0"], "1.2.0", "2.0.0") == ["1.2.0", "1.10.0", "2.0.0"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "passed_over"),
+    [
+        (BuildError("no lock"), True),
+        (InfraError("no room"), False),
+        (Interrupted("interrupted"), False),
+        (EngineUnavailable("no engine"), False),
+        (UsageError("no such metric"), False),
+    ],
+)
+def test_what_is_no_versions_fault_ends_the_search(
+    problem: AcpbenchError, passed_over: bool, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(searching, "pin", fails)
+    where, held = scratch(Catalog(root), "tiny")
+    nobody: Any = None
+    bench = Bench("tiny", "default_mode", "acp", nobody, nobody, where, held, lambda _: None)
+    if passed_over:
+        assert bench("1.1.0").problem == str(problem)
+    else:
+        with pytest.raises(type(problem)):
+            bench("1.1.0")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for below in ("configs/adapters", "configs/surfaces", "configs/models", "images/tiny-1.0.0", "fixtures"):
+        (tmp_path / below).mkdir(parents=True)
+    (tmp_path / "configs/adapters/tiny-1.0.0.yaml").write_text(
+        "id: tiny@1.0.0\ntitle: Tiny\nimage: tiny-1.0.0\ndialect: anthropic\ntools: {}\n"
+        "packages: [{ registry: npm, name: tiny, version: 1.0.0 }]\n"
+        "programs: [{ name: own, command: [own], expect: 1.0.0 }]\n"
+        "acp: { command: [own], binary: /own }\n"
+    )
+    (tmp_path / "images/tiny-1.0.0/Dockerfile").write_text("FROM acpbench/node\n")
+    return tmp_path
+
+
+def test_two_searches_of_one_adapter_do_not_share_a_folder(root: Path) -> None:
+    _, held = scratch(Catalog(root), "tiny")
+    with pytest.raises(UsageError, match="another acpbench is searching the versions of tiny"):
+        scratch(Catalog(root), "tiny")
+    held.close()
+    scratch(Catalog(root), "tiny")[1].close()
+
+
+def test_a_search_goes_on_from_what_was_made_of_the_same(root: Path) -> None:
+    where, held = scratch(Catalog(root), "tiny")
+    made = [where / "configs/adapters/tiny-1.1.0.yaml", where / "images/tiny-1.1.0/Dockerfile"]
+    for path in made:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("made")
+    held.close()
+    scratch(Catalog(root), "tiny")[1].close()
+    assert all(path.exists() for path in made)
+    (root / "images/tiny-1.0.0/Dockerfile").write_text("FROM acpbench/node\nRUN true\n")
+    scratch(Catalog(root), "tiny")[1].close()
+    assert not any(path.exists() for path in made)
+
+
+def test_what_the_checkout_no_longer_has_is_no_longer_in_the_search(root: Path) -> None:
+    extra = root / "configs/adapters/other-1.0.0.yaml"
+    extra.write_text((root / "configs/adapters/tiny-1.0.0.yaml").read_text().replace("id: tiny", "id: other"))
+    where, held = scratch(Catalog(root), "tiny")
+    held.close()
+    extra.unlink()
+    scratch(Catalog(root), "tiny")[1].close()
+    assert [one.value.id for one in Catalog(where).adapters()] == ["tiny@1.0.0"]
+
+
+def test_an_adapter_that_is_not_there_leaves_no_folder(root: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no adapter 'tiny@1\.0\.0' in any version; did you mean 'tiny'\?"):
+        scratch(Catalog(root), "tiny@1.0.0")
+    assert not (root / ".cache").exists()

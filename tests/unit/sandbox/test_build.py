@@ -97,6 +97,18 @@ def test_build_stages_are_removed_newest_first_and_nothing_else(recipes: dict[st
     assert engine.removed == ["bbbbbbbbbbbb", "aaaaaaaaaaaa"]
 
 
+def test_an_engine_too_busy_to_remove_a_stage_breaks_no_build(recipes: dict[str, Recipe]) -> None:
+    engine = Engine([{"stream": f" ---> {one * 12}\n"} for one in "ab"], stages=("a" * 12, "b" * 12))
+
+    def remove(image: str) -> None:
+        engine.removed.append(image)
+        raise requests.exceptions.ReadTimeout("read timeout=60")
+
+    engine.api.remove_image = remove
+    run(engine, recipes)
+    assert engine.removed == ["b" * 12, "a" * 12]
+
+
 def test_a_broken_build_shows_its_last_lines_and_still_removes_its_stages(recipes: dict[str, Recipe]) -> None:
     events: list[dict[str, Any]] = [{"stream": " ---> aaaaaaaaaaaa\n"}]
     events += [{"stream": f"line {number}\n"} for number in range(TAIL + 5)]

@@ -12,6 +12,7 @@ import pytest
 from docker.errors import ImageNotFound
 
 from runner.errors import BuildError, UsageError
+from runner.sandbox import extract
 from runner.sandbox import images as module
 from runner.sandbox.build import Progress
 from runner.sandbox.images import Images
@@ -154,3 +155,12 @@ def test_prune_keeps_what_it_is_told(images: Images, engine: Engine) -> None:
     images.build()
     images.prune(["base", "node"])
     assert sorted(engine.present) == sorted(images.recipes[name].reference for name in ("base", "node"))
+
+
+def test_what_an_image_lacks_is_told_by_the_images_name(
+    images: Images, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract, "output", lambda *_: (1, "sha256sum: /none: No such file or directory\n"))
+    (name, *_) = images.recipes
+    with pytest.raises(BuildError, match=rf"^image {name}: sha256sum: /none: No such file"):
+        images.digests(name, ["/none"])

@@ -22,6 +22,8 @@ from runner.errors import ConfigError, UsageError
 
 #: Longest name of a cell, bytes: it is a folder's name (NAME_MAX is 255) with room for what is put before and after it.
 MAX_NAME = 200
+#: What `on_disk` leaves of ids.
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 #: The reset that gives each run a container of its own; every other one keeps an arm's.
 FRESH = "container"
 TWIN = "--twin"
@@ -213,11 +215,16 @@ def dump(cells: Iterable[Cell]) -> bytes:
 
 
 def load(data: bytes, path: Path) -> list[Cell]:
-    """The inverse of `dump`. Raises UsageError naming file and line of what is not a cell."""
-    cells = []
+    """The inverse of `dump`. Raises UsageError naming file and line of what is not a cell, or is one a second time."""
+    cells: dict[str, Cell] = {}
     for number, line in enumerate(data.splitlines(), start=1):
         try:
-            cells.append(Cell.model_validate_json(line))
+            cell = Cell.model_validate_json(line)
         except ValidationError:
             raise UsageError(f"{path}:{number}: not a cell of a plan") from None
-    return cells
+        if not _FOLDER.fullmatch(cell.name):
+            raise UsageError(f"{path}:{number}: a cell's name is that of its folder, which {cell.name!r} cannot be")
+        if cell.name in cells:
+            raise UsageError(f"{path}:{number}: the cell {cell.name} stands there twice, and would count twice")
+        cells[cell.name] = cell
+    return list(cells.values())

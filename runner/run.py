@@ -159,7 +159,13 @@ class Run:
                 judging.result()
             finally:
                 self._guarded(lambda: self._remove(verifier))
-        record = self._commit(started_at, start_ns, time.monotonic_ns())
+        end_ns = time.monotonic_ns()
+        try:
+            record = self._commit(started_at, start_ns, end_ns)
+        except RunError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - what an agent sent must not end the sweep: its logs are kept
+            record = self._commit_bare(started_at, start_ns, end_ns, problem)
         full = next((error for error in self._errors if isinstance(error, DiskFull)), None)
         if full is not None:
             raise full
@@ -466,7 +472,7 @@ class Run:
     # record
 
     def _commit(self, started_at: str, start_ns: int, end_ns: int) -> Record:
-        cell, played = self._cell, self._played
+        played = self._played
         cli: CliResult | None = None
         frames: Iterable[Frame] = ()
         if self._pipe is not None:
@@ -484,19 +490,7 @@ class Run:
         missed = any(entry.kind == "miss" for entry in self._entries)
         outcome = decide(self._errors, problems if played else [], self._verdict, missed=missed)
         record = Record(
-            sweep=self._bench.loaded.sweep.id,
-            cell=cell.name,
-            arm=cell.arm,
-            replicate=cell.replicate,
-            attempt=self._attempt.number,
-            warmup=cell.warmup,
-            adapter=cell.adapter,
-            surface=cell.surface,
-            fixture=cell.fixture,
-            policy=cell.policy,
-            model=cell.model,
-            reset=cell.reset,
-            expect=cell.expect,
+            **self._identity(),
             outcome=outcome.word,
             reason=outcome.reason,
             started_at=started_at,
@@ -529,6 +523,24 @@ class Run:
             record.findings.append(Finding(id="evidence-cut", message=told))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
+        if self._bench.redactor is not None:
+            record = self._redacted(record, self._bench.redactor)
+        self._attempt.commit(record)
+        return record
+
+    def _identity(self) -> dict[str, Any]:
+        """Which attempt at which cell a record is of."""
+        names = ("arm", "replicate", "warmup", "adapter", "surface", "fixture", "policy", "model", "reset", "expect")
+        of_the_cell = {name: getattr(self._cell, name) for name in names}
+        sweep = self._bench.loaded.sweep.id
+        return {"sweep": sweep, "cell": self._cell.name, "attempt": self._attempt.number, **of_the_cell}
+
+    def _commit_bare(self, started_at: str, start_ns: int, end_ns: int, problem: Exception) -> Record:
+        """Commit a record that only says why there is no other: our fault, whatever the agent did to bring it about."""
+        fault = InfraError(f"internal error: no record could be made: {type(problem).__name__}: {problem}")
+        outcome = decide([*self._errors, fault], [], None, missed=False)
+        times: dict[str, Any] = {"started_at": started_at, "start_ns": start_ns, "end_ns": end_ns}
+        record = Record(**self._identity(), outcome=outcome.word, reason=outcome.reason, **times)
         if self._bench.redactor is not None:
             record = self._redacted(record, self._bench.redactor)
         self._attempt.commit(record)

@@ -5,9 +5,10 @@ Times are CLOCK_MONOTONIC nanoseconds, durations milliseconds.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from runner.config.outcome import outcome_names
 
@@ -23,7 +24,20 @@ PHASES = (
 class Schema(BaseModel):
     """Root of all record models: unknown keys are errors, so that a reader never overlooks what a writer meant."""
 
-    model_config = ConfigDict(extra="forbid")
+    # What is no number has no median: it is refused with the record's name, where a report would fall over it.
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _sayable(one) for key, one in value.items()}
+    return [_sayable(one) for one in value] if isinstance(value, list) else value
+
+
+#: What an agent sent. It may say 1e999, which is read as an infinity and for which JSON has no word: kept as text.
+Sent = Annotated[dict[str, Any], BeforeValidator(_sayable)]
 
 
 def _closed(outcome: str) -> str:
@@ -85,7 +99,7 @@ class Probe(Schema):
     method: str
     #: Whether the agent offers it; what is not offered is not sent.
     advertised: bool
-    params: dict[str, Any] = {}
+    params: Sent = {}
     sent_seq: int | None = None
     answered_seq: int | None = None
     ok: bool | None = None
@@ -174,7 +188,7 @@ class Turn(Schema):
     cancelled: bool = False
     #: A CLI's self-report (`duration_ms`); ACP: round trip.
     turn_ms: float | None = None
-    usage: dict[str, Any] | None = None
+    usage: Sent | None = None
 
 
 class Record(Schema):
@@ -223,7 +237,7 @@ class Record(Schema):
     agent_env: dict[str, str] = {}
     agent_argv: list[str] = []
     protocol_version: int | None = None
-    agent_info: dict[str, Any] | None = None
+    agent_info: Sent | None = None
     clock_offset_ns: int = 0
     #: Bytes and frames that the caps cut away.
     cut: dict[str, int] = {}

@@ -201,6 +201,35 @@ def test_an_agent_that_takes_its_workspace_away_has_failed_its_task(lab: Lab, na
     assert left["skipped"] == [{"path": ".", "reason": "no folder any more"}]
 
 
+def test_numbers_beyond_all_bounds_end_no_sweep(lab: Lab) -> None:
+    info = {"protocolVersion": 1, "agentInfo": {"name": "x", "version": "VERSION"}}
+    answer = json.dumps({"jsonrpc": "2.0", "id": 0, "result": info}).replace('"VERSION"', "1e999")
+    acts: list[dict[str, Any]] = [
+        {"do": "await", "method": "initialize"},
+        {"do": "raw", "text": answer + "\n"},
+        {"do": "await", "method": "session/new"},
+        {"do": "answer", "result": {"sessionId": "puppet-session"}},
+        {"do": "await", "method": "session/prompt"},
+        {"do": "keep"},
+        MODEL,
+        REPAIR,
+        {"do": "end", "stop": "end_turn"},
+    ]
+    _, (record,) = lab.sweep(lab.puppet("boundless", acts, mode=["wire"]))
+    assert (record.outcome, record.agent_info) == ("passed", {"name": "x", "version": "inf"}), record.reason
+
+
+def test_a_record_that_cannot_be_made_says_so_and_ends_no_sweep(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OverflowError("what nobody thought of")
+
+    monkeypatch.setattr("runner.run.compute", fails)
+    result, records = lab.sweep(lab.puppet("unthought", [MODEL, REPAIR]), infra_attempts=1, repeat=2)
+    assert [record.outcome for record in records] == ["infra", "infra"]
+    assert "OverflowError: what nobody thought of" in records[0].reason
+    assert (attempt(result, records[0]) / "frames.jsonl").stat().st_size > 0
+
+
 def own_fixture(lab: Lab, **verify: Any) -> None:
     """The lab's own semver, judged otherwise."""
     (lab.root / "fixtures").unlink()

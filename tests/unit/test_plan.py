@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -213,3 +214,16 @@ def test_what_an_adapter_of_the_whole_sweep_cannot_do_is_left_out(root: Path) ->
     script.write_text("id: fix\nsteps: [{plan: {entries: [x]}}, {say: hi}]\n")
     with pytest.raises(ConfigError, match="no arm is left"):
         plan(load_sweep(sweep, Catalog(root)))
+
+
+def test_a_cell_that_stands_there_twice_would_count_twice() -> None:
+    dumped = dump(plan(in_memory(1, [1], 0)))
+    with pytest.raises(UsageError, match=r"plan\.jsonl:3: the cell .* stands there twice"):
+        load(dumped + dumped.splitlines(keepends=True)[0], Path("plan.jsonl"))
+
+
+def test_a_cells_name_leads_nowhere_else() -> None:
+    (line, *_) = dump(plan(in_memory(1, [1], 0))).splitlines()
+    cell = {**json.loads(line), "name": "../../elsewhere"}
+    with pytest.raises(UsageError, match=r"plan\.jsonl:1: .*'\.\./\.\./elsewhere' cannot be"):
+        load(json.dumps(cell).encode(), Path("plan.jsonl"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from runner.errors import InfraError, UsageError
 from runner.plan import Cell
@@ -193,6 +194,7 @@ def test_a_whole_record_comes_back(made: SweepDir) -> None:
         (b'{"schema_version": 99}', "has schema version 99; this acpbench reads 1"),
         (b"{}", "has schema version None"),
         (b'{"schema_version": 1}', "not a record: sweep: Field required"),
+        (b'{"schema_version": 1, "sampled": {"turn_ms": NaN}}', "not a record: "),
         (b"[" * 100_000, "not JSON"),
     ],
 )
@@ -291,3 +293,18 @@ def test_any_history_reads_back(tmp_path_factory: pytest.TempPathFactory, histor
         (CELLS.index(next(c for c in CELLS if c.name == one.cell)), one.attempt) for one in found.records()
     ] == sorted(committed)
     assert found.unfinished() == sorted(unfinished, key=lambda p: (p.parent.name, int(p.name)))
+
+
+def test_what_an_agent_sent_is_kept_whatever_it_is(made: SweepDir) -> None:
+    # As a JSON reader understands 1e999. Refused, it would take the whole sweep along.
+    attempt = made.attempt(CELLS[0])
+    sent = {"version": float("inf"), "more": [{"n": float("-inf")}]}
+    attempt.commit(record(attempt, agent_info=sent))
+    (found,) = made.records()
+    assert found.agent_info == {"version": "inf", "more": [{"n": "-inf"}]}
+
+
+def test_a_time_is_a_number(made: SweepDir) -> None:
+    attempt = made.attempt(CELLS[0])
+    with pytest.raises(ValidationError, match="finite number"):
+        record(attempt, sampled={"turn_ms": float("nan")})

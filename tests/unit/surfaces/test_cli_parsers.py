@@ -236,3 +236,9 @@ def test_a_tool_that_the_format_does_not_know_has_the_kind_of_the_adapters_tool_
     assert kinds == {"look": "read", "shell": "execute"}
     result = parse("claude-stream-json", lines(assistant(use("1", "look"), use("2", "Bash"), use("3", "odd"))), kinds)
     assert [call.kind for call in (result.tool_calls or {}).values()] == ["read", "execute", "other"]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-Infinity", "NaN", "1" + "0" * 400])
+def test_a_duration_that_is_no_number_is_none(number: str) -> None:
+    line = f'{{"type": "result", "duration_ms": {number}, "num_turns": 1}}'.encode()
+    assert parse("claude-stream-json", [(1, line)], {}).duration_ms is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -116,9 +115,3 @@ def digests(client: docker.DockerClient, cache: Path, image_id: str, paths: Sequ
             json.dump(known, file, indent=1, sort_keys=True)
         Path(name).replace(store)
     return {path: known[path] for path in paths}
-
-
-def forget(cache: Path) -> None:
-    """Remove everything that was taken out of images."""
-    for name in ("schemas", "sha256"):
-        shutil.rmtree(cache / name, ignore_errors=True)

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
 import hashlib
-import io
 import json
 import secrets
-import tarfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +26,7 @@ from typing import Any
 from docker import DockerClient
 
 from runner.cassettes import TAPE
+from runner.collected import as_file, cap_findings, from_engine, with_missing
 from runner.config.adapter import Adapter, Launch, fill_in
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
@@ -59,7 +57,7 @@ from runner.surfaces.cli import CliDriver, turn_of
 from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
-from runner.verifier import Verifier, guest_command
+from runner.verifier import Verifier, guest_command, verifier_spec
 from runner.wire.frames import Frame
 from runner.wire.log import LoggedFrames
 
@@ -71,8 +69,8 @@ DUMMY_KEY = "sk-acpbench-no-key"
 _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
 #: Another user than the agent's, which can then neither trace nor kill it.
 _BRIDGE_USER = "65534:65534"
-#: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
-_VERIFIER_MEMORY_MB = 2048
+#: Of the deadline for collecting, what the guest may use before it says that there is too much.
+_COLLECTING = 0.8
 _MB = 10**6
 
 
@@ -128,6 +126,10 @@ class Run:
         self._spawn_ns: int | None = None
         self._offset_ns = 0
         self._agent_tar: str | None = None
+        #: The fixture's paths that are not as they were; None: the archive is whole.
+        self._differing: list[str] | None = None
+        #: Kind of file -> how many, and bytes, that were not collected.
+        self._left_out: dict[str, dict[str, int]] = {}
         self._left: Left | None = None
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
@@ -137,7 +139,7 @@ class Run:
         self._pipe: AgentPipe | None = None
         self._guest: GuestChannel | None = None
         self._container: Container | None = None
-        self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False), bench.gate)
+        self._verifier = Verifier(bench.client, self._verifier_spec(), bench.gate)
 
     def execute(self) -> Record:
         """Run the cell and commit its record.
@@ -193,23 +195,33 @@ class Run:
 
     # open
 
-    def _spec(self, role: str, channel: str, *, model: bool) -> Spec:
+    def _spec(self) -> Spec:
+        """The agent's container."""
         bench, limits = self._bench, self._adapter.limits
-        mounts = {bench.volumes.guest: GUEST_TARGET}
-        if model:
-            mounts[bench.volumes.model] = MODEL_TARGET
-            if self._surface.toolbox is not None:
-                mounts[bench.volumes.toolboxes[self._surface.toolbox]] = TOOLBOX_TARGET
+        mounts = {bench.volumes.guest: GUEST_TARGET, bench.volumes.model: MODEL_TARGET}
+        if self._surface.toolbox is not None:
+            mounts[bench.volumes.toolboxes[self._surface.toolbox]] = TOOLBOX_TARGET
         return Spec(
-            name=f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
-            image=bench.images[self._adapter.image],
-            command=guest_command(channel),
-            labels=labels(bench.sweep, f"{self._cell.name}/{self._attempt.number}"),
+            command=guest_command("unix"),
             mounts=mounts,
-            memory_bytes=(limits.memory_mb if model else _VERIFIER_MEMORY_MB) * _MB,
+            memory_bytes=limits.memory_mb * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
+            **self._common("agent"),
         )
+
+    def _verifier_spec(self) -> Spec:
+        guest_volume = self._bench.volumes.guest
+        return verifier_spec(self._fixture.verify.limits, guest_volume=guest_volume, **self._common("verifier"))
+
+    def _common(self, role: str) -> dict[str, Any]:
+        """What the run's two containers have in common."""
+        bench = self._bench
+        return {
+            "name": f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
+            "image": bench.images[self._adapter.image],
+            "labels": labels(bench.sweep, f"{self._cell.name}/{self._attempt.number}"),
+        }
 
     def _open_and_drive(self, verifier: Future[None]) -> None:
         gateway = self._bench.gateway()
@@ -235,7 +247,7 @@ class Run:
 
     def _take_container(self) -> Container:
         def make() -> Container:
-            return Container(self._bench.client, self._spec("agent", "unix", model=True), self._bench.gate)
+            return Container(self._bench.client, self._spec(), self._bench.gate)
 
         self._container = container = make() if self._kept is None else self._kept.take(make)
         if not container.id:
@@ -375,14 +387,20 @@ class Run:
                 workspace=self._workspace,
                 cap_bytes=self._knobs.collect_cap_mb * _MB,
                 writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
+                changes_only=True,
+                within_s=limits.collect * _COLLECTING,
             )
-        except GuestRefused:
+        except GuestRefused as problem:
             guest.submit("stop")  # nothing more is asked of it: its container must not be waited for
+            if problem.code == "too_much":
+                told = f"left more in the workspace than {limits.collect:g} s suffice for (knobs.deadlines.collect)"
+                raise AgentError(told) from problem
             raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
-        if collected["cut"]:
-            self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
+        self._differing = collected.pop("differing")
+        self._left_out = collected["left_out"]
+        self._findings += cap_findings(collected, self._knobs.collect_cap_mb)
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
         self._left = Left(collected["outside"], self._given(), self._adapter.fleeting_files)
 
@@ -412,8 +430,17 @@ class Run:
             self._errors.append(blame)
         self._container.kill()
         self._pipe.finish(self._knobs.deadlines.collect)
-        raw = self._container.archive(self._workspace, self._knobs.collect_cap_mb * _MB)
-        self._agent_tar = base64.b64encode(without_git(raw, self._fixture.id)).decode("ascii")
+        cap_mb = self._knobs.collect_cap_mb
+        try:
+            with self._container.archive(self._workspace) as parts:
+                packed, self._left_out = from_engine(as_file(parts), self._fixture.id, cap_mb * _MB)
+        except InfraError:
+            if blame is None:
+                raise
+            return  # evidence is missing, but how the run ended is known
+        self._agent_tar = base64.b64encode(packed).decode("ascii")
+        reply = {"left_out": self._left_out, "odd": 0, "outside_cut": False}
+        self._findings += cap_findings(reply, cap_mb)
 
     def _lost(self) -> list[RunError]:
         return [error for error in self._errors if isinstance(error, GuestGone | GuestSilent)]
@@ -425,8 +452,11 @@ class Run:
             return
         limit_s = self._knobs.deadlines.verify + self._fixture.verify.timeout_s
         with self._clock.phase("verify"):
-            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s)
-        self._verdict = judged.verdict
+            judged = self._verifier.judge(
+                self._fixture, self._tar, self._agent_tar, limit_s, self._differing, self._knobs.collect_cap_mb
+            )
+        self._verdict = with_missing(judged.verdict, self._left_out, self._knobs.collect_cap_mb)
+        self._findings += judged.findings
         self._attempt.write_bytes("workspace.patch", judged.patch)
 
     def _settle(self) -> None:
@@ -581,20 +611,3 @@ def _blame(container: Container) -> AgentError | None:
         time.sleep(0.05)  # its channel ends a moment before the container does
     how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
     return AgentError(f"ended the container's supervisor ({how})")
-
-
-def without_git(archive: bytes, folder: str) -> bytes:
-    """An engine's tar of `/workspace/<folder>` as `collect` gives it: paths in the workspace, no `.git`, gzipped."""
-    out = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed,
-        tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as source,
-        tarfile.open(fileobj=packed, mode="w", errors="surrogateescape") as target,
-    ):
-        for member in source:
-            name = member.name.partition("/")[2]
-            if not name or name == ".git" or name.startswith(".git/") or not member.name.startswith(f"{folder}/"):
-                continue
-            member.name = name
-            target.addfile(member, source.extractfile(member) if member.isreg() else None)
-    return out.getvalue()

@@ -64,6 +64,7 @@ def sweep(
         demand_programs(loaded, cells)
         demand_tapes(loaded, cells)
         _print_plan(cells)
+        _print_limits(loaded)
         return 0
 
     from runner.progress import progress_for
@@ -119,3 +120,15 @@ def _print_plan(cells: list[Cell]) -> None:
     arms = {cell.arm for cell in cells if not cell.warmup}
     warmups = sum(cell.warmup for cell in cells)
     out(f"\n{len(cells) - warmups} runs in {len(arms)} arms, after {warmups} warm-up(s)")
+
+
+def _print_limits(loaded: LoadedSweep) -> None:
+    """What runs may use: an agent what its adapter says, its verifier what the fixture says."""
+    rows: list[tuple[object, ...]] = []
+    for name, adapter in loaded.adapters.items():
+        own = adapter.limits
+        rows.append((f"agent {name}", own.memory_mb, own.cpus, own.pids, own.disk_mb, None))
+    for name, fixture in loaded.fixtures.items():
+        limits, seconds = fixture.verify.limits, f"{fixture.verify.timeout_s:g}"
+        rows.append((f"verifier of {name}", limits.memory_mb, limits.cpus, limits.pids, limits.disk_mb, seconds))
+    out("\n" + table(["limits", "memory MB", "cpus", "processes", "disk MB", "seconds"], rows))

@@ -27,6 +27,8 @@ from runner.findings.judge import few
 from runner.findings.loaded import Study, load
 from runner.findings.model import Finding, Findings
 from runner.findings.published import CLAIMS
+from runner.flaky import flaky
+from runner.records.store import SweepDir
 
 RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
     names.findings,
@@ -63,4 +65,11 @@ def build(directory: Path) -> Findings:
         if run.record.pristine is False
     }
     altered = {run.name: told for study in loaded.studies for run in study.runs if (told := run.altered) is not None}
-    return Findings(sweep=loaded.sweep, findings=found, excluded=loaded.excluded, not_pristine=marked, altered=altered)
+    return Findings(
+        sweep=loaded.sweep,
+        findings=found,
+        excluded=loaded.excluded,
+        not_pristine=marked,
+        altered=altered,
+        verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
+    )

@@ -179,6 +179,7 @@ def _notes(found: Findings, width: int) -> list[str]:
         notes.append(f"Not as it was recorded: {name} ({how}).")
     for name, what in found.not_pristine.items():
         notes.append(f"Did not begin pristine, in no rate: {name} ({what}).")
+    notes += [f"verifier-flaky: {told}." for told in found.verifier_flaky]
     return [
         textwrap.fill(printable(note), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         if width < 1000

@@ -87,6 +87,11 @@ def build_lock(
         "fixtures": {
             name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
         },
+        # What decides a verdict beside the files.
+        "verify": {
+            name: {"timeout_s": fixture.verify.timeout_s, "limits": fixture.verify.limits.model_dump()}
+            for name, fixture in sorted(loaded.fixtures.items())
+        },
         "configs": dict(sorted(loaded.digests.items())),
         "policies": {name: policy.model_dump() for name, policy in sorted(loaded.policies.items())},
         "gateway": _sorted(gateway),

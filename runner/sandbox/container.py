@@ -171,19 +171,16 @@ class Container:
             rows = self._client.api.top(self.id, ps_args="-eo pid,stat,args")["Processes"] or []
         return any(row[1].startswith("T") and argument in row[2] for row in rows)
 
-    def archive(self, path: str, cap_bytes: int) -> bytes:
-        """A tar of `path` as the engine sees it, for a container whose guest is gone.
-
-        :raises InfraError: it is larger than `cap_bytes`, or not there.
-        """
+    @contextlib.contextmanager
+    def archive(self, path: str) -> Iterator[Iterator[bytes]]:
+        """A tar of `path` as the engine sees it, in pieces, for a container whose guest is gone; none where there is no
+        such path."""
         with engine_errors(f"fetch {path} from a container"):
-            parts, _ = self._client.api.get_archive(self.id, path)
-            data = bytearray()
-            for part in parts:
-                data += part
-                if len(data) > cap_bytes:
-                    raise InfraError(f"fetch {path} from a container: larger than {cap_bytes} bytes")
-            return bytes(data)
+            try:
+                parts, _ = self._client.api.get_archive(self.id, path)
+            except docker.errors.NotFound:
+                parts = iter(())
+            yield parts
 
     def put(self, path: str, tar: bytes) -> None:
         with engine_errors(f"copy into {path} of a container"):

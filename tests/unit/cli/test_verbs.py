@@ -83,6 +83,33 @@ def test_dry_run_prints_every_cell_and_makes_nothing(root: Path, config: str) ->
     assert not (root / "results").exists()
 
 
+def test_dry_run_shows_the_limits_of_agents_and_verifiers(root: Path, config: str) -> None:
+    fixture = root / "fixtures/semver/fixture.yaml"
+    fixture.write_text(fixture.read_text().replace("tests: 3}", "tests: 3, limits: {memory_mb: 777}, timeout_s: 12}"))
+    lines = invoke(root, "sweep", config, "--dry-run").output.splitlines()
+    assert ["agent", "agent@1.0.0", "2048", "2.0", "512", "1024", "-"] in [line.split() for line in lines]
+    assert ["verifier", "of", "semver", "777", "2.0", "512", "1024", "12"] in [line.split() for line in lines]
+
+
+def test_fixture_pin_says_what_it_wrote_and_then_that_nothing_is_to_do(root: Path) -> None:
+    folder = root / "fixtures/semver"
+    (folder / "tree").mkdir(exist_ok=True)
+    (folder / "tree/a.js").write_text("a")
+    first = invoke(root, "fixture", "pin", str(folder))
+    assert first.output.count(" -> ") == 2
+    assert "are pinned already" in invoke(root, "fixture", "pin", str(folder)).output
+    assert isinstance(raised(root, "fixture", "pin", str(root)), UsageError)
+
+
+def test_fixture_check_tells_what_is_wrong_before_it_looks_for_an_engine(root: Path) -> None:
+    folder = root / "fixtures/semver"
+    (folder / "tree/a.js").write_text("a")
+    assert "is pinned, but" in str(raised(root, "fixture", "check", str(folder)))
+    invoke(root, "fixture", "pin", str(folder))
+    assert "the reference solution is missing" in str(raised(root, "fixture", "check", str(folder)))
+    assert "unknown adapter" in str(raised(root, "fixture", "check", str(folder), "--adapter", "nobody@1"))
+
+
 def test_dry_run_with_repeat_and_only(root: Path, config: str) -> None:
     done = invoke(root, "sweep", config, "--dry-run", "--repeat", "2", "--only", "*--cli--*")
     assert "2 runs in 1 arms, after 1 warm-up(s)" in done.stdout

@@ -20,7 +20,7 @@ TREE, OTHER = "a" * 40, "b" * 40
 
 def record(cell: Cell, passed: bool, workspace: str | None = TREE, **fields: Any) -> Record:
     verdict = Verdict(passed=passed, workspace=workspace, reason="" if passed else "2 of 3 tests pass")
-    outcome = {"outcome": "passed"} if passed else {"outcome": "task-failed", "reason": verdict.reason}
+    outcome: dict[str, Any] = {"outcome": "passed"} if passed else {"outcome": "task-failed", "reason": verdict.reason}
     return run(cell, verdict=verdict, **outcome, **fields)
 
 

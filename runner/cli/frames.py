@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from runner.cli.options import MAX_WIDTH
 from runner.cli.output import err, out
+from runner.config.base import MAX_COUNT
 from runner.config.nearest import suggest
 from runner.errors import UsageError
 
@@ -21,8 +23,12 @@ _TIMES = ("turn_ms", "model_ms", "client_ms", "agent_ms", "active_ms")
 
 def frames(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="An attempt's folder, runs/<cell>/<attempt>.")],
-    seq: Annotated[int | None, typer.Option(metavar="N", help="Print this frame alone, whole.")] = None,
-    model: Annotated[int | None, typer.Option(metavar="N", help="Print this entry of the model's journal.")] = None,
+    seq: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COUNT, metavar="N", help="Print this frame alone, whole.")
+    ] = None,
+    model: Annotated[
+        int | None, typer.Option(min=0, max=MAX_COUNT, metavar="N", help="Print this entry of the model's journal.")
+    ] = None,
     file: Annotated[
         str | None, typer.Option(metavar="PATH", help="Print what the record says of a file: before, after, hashes.")
     ] = None,
@@ -30,7 +36,7 @@ def frames(
         str | None, typer.Option(metavar="PATH", help="Print a member of record.json by its dotted path.")
     ] = None,
     with_model: Annotated[bool, typer.Option("--with-model", help="Also the requests to the model, by time.")] = False,
-    width: Annotated[int, typer.Option(min=40, help="Columns of a line; what is longer is cut.")] = 160,
+    width: Annotated[int, typer.Option(min=40, max=MAX_WIDTH, help="Columns of a line; what is longer is cut.")] = 160,
 ) -> int:
     """Print a run's frame log: seq, milliseconds since the agent's start, direction, channel, bytes, summary.
 
@@ -68,13 +74,13 @@ def frames(
 def _evidence(run: Path, kind: str, what: int | str) -> str:
     """One piece of evidence that is no frame, as indented JSON."""
     from runner.findings.loaded import file_entry, member, model_entry
-    from runner.report.text import printable
+    from runner.visible import json_text
 
     if not run.is_dir():
         log_of(run)
     readers: dict[str, Callable[[Path, Any], Any]] = {"model": model_entry, "file": file_entry, "record": member}
     value = readers[kind](run, what)
-    return printable(json.dumps(value, indent=2, ensure_ascii=False))
+    return json_text(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _with_model(run: Path, width: int) -> Iterator[str]:

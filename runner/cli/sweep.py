@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import err, out, table
+from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
@@ -76,7 +76,7 @@ def sweep(
         return _judged(loaded, cells, options, repeat)
     result = run_sweep(loaded, cells, options, progress_for())
     out(report_table.render(result.report))
-    out(str(result.directory))
+    out_as_is(str(result.directory))
     return result.exit_code
 
 
@@ -92,7 +92,7 @@ def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: in
         out(verdicts.render(found))
     if judged.problem is not None:
         err(judged.problem)
-    out(str(judged.result.directory))
+    out_as_is(str(judged.result.directory))
     return judged.exit_code
 
 

@@ -209,7 +209,8 @@ def _same_columns(tokens: list[Any]) -> None:
 def test_a_markdown_table_keeps_its_columns(texts: list[str]) -> None:
     for text in markdown_texts(Chooser(texts)):
         for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
-            counts = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in block.splitlines()}
+            # GitHub and markdown-it alike: a pipe after a backslash is none, whatever stands before that.
+            counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
             assert len(counts) == 1, block
 
 

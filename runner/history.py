@@ -25,6 +25,7 @@ from runner.errors import UsageError
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
+from runner.regular import open_regular, unreadable
 from runner.visible import one_line
 
 #: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
@@ -115,9 +116,17 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
-    files = sorted(map(str, history.glob("*.parquet")))
-    if not files:
+    found = sorted(history.glob("*.parquet"))
+    if not found:
         raise UsageError(f"{history}: no history yet; `acpbench nightly` and `acpbench history --add DIR` write it")
+    files = []
+    for path in found:
+        try:
+            # The library would wait for a pipe, and read a folder's files.
+            open_regular(path, links=True).close()
+        except OSError as error:
+            raise unreadable(path, error) from None
+        files.append(str(path))
     try:
         data = dataset.dataset(files, format="parquet")
         table = data.to_table(

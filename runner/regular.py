@@ -9,13 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from runner.errors import UsageError
+
 #: Largest file that is read as a whole, bytes: a record, a lock, a plan. What is larger was not written by us.
 WHOLE = 256 << 20
-#: The same of a model's journal or a tape, which hold whole conversations.
-JOURNAL = 2 << 30
+#: Longest line that is read, bytes: the body of a request to a model holds a whole conversation.
+LINE = 256 << 20
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -59,7 +62,7 @@ def open_below(folder: Path, name: str) -> BinaryIO:
     """
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
-        raise NotRegular(folder / "...", f"the record names {name[:80]!r}, which is no file below its folder")
+        raise NotRegular(folder / "...", f"the log names {name[:80]!r}, which is no file below its folder")
     path = folder
     for part in parts[:-1]:
         path /= part
@@ -76,9 +79,38 @@ def read_regular(path: Path, limit: int = WHOLE, *, links: bool = False) -> byte
         # A file may grow, or say that it is empty and be endless (/proc): what is read counts.
         data = file.read(limit + 1) if size <= limit else b""
     if size > limit or len(data) > limit:
-        told = f"has {max(size, len(data)) // 10**6} MB; at most {limit // 10**6} MB are read of such a file"
+        told = f"it has {max(size, len(data)) // 10**6} MB; at most {limit // 10**6} MB are read of such a file"
         raise NotRegular(path, told)
     return data
+
+
+def lines_of(path: Path, longest: int = LINE) -> Iterator[bytes]:
+    """The lines of a file with their ends, none but one of them held. Raises as `read_regular`."""
+    with open_regular(path) as file:
+        number = 0
+        while line := file.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                raise NotRegular(path, f"it has a line, {number}, of more than {longest >> 20} MiB")
+            yield line
+
+
+def unreadable(path: Path, error: OSError) -> UsageError:
+    """Why a file could not be read, in one line."""
+    return UsageError(f"{error.filename or path}: cannot be read: {error.strerror or error}")
+
+
+def check_folder(path: Path) -> bool:
+    """Whether a folder is there. Raises UsageError where something else is, a link to one too."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if not stat.S_ISDIR(mode):
+        raise unreadable(path, NotRegular(path, _told(kind_of(mode), "a folder")))
+    return True
 
 
 def is_there(path: Path) -> bool:
@@ -97,8 +129,8 @@ def _check(path: Path, mode: int) -> None:
 
 
 def _told(found: str, wanted: str = "a file") -> str:
-    copied = "; put the file itself there" if found == "a symbolic link" else ""
-    return f"is {found} where {wanted} is expected{copied}"
+    copied = f"; put the {wanted.removeprefix('a ')} itself there" if found == "a symbolic link" else ""
+    return f"it is {found} where {wanted} is expected{copied}"
 
 
 def _opened(path: Path, descriptor: int) -> BinaryIO:

@@ -53,7 +53,8 @@ def run(args: Sequence[str] | None = None) -> int:
         if not isinstance(error, NotRegular) and (error.errno not in _UNUSABLE or error.filename is None):
             return _internal(error)
         _debug()
-        err(f"acpbench: {one_line(f'{error.filename}: {error.strerror}')}")
+        cannot = "cannot be read: " if isinstance(error, NotRegular) else ""
+        err(f"acpbench: {one_line(f'{error.filename}: {cannot}{error.strerror}')}")
         return UsageError.exit_code
     except Exception as error:  # noqa: BLE001 - the last line of defence: one line, its own exit code
         return _internal(error)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import err, out, table
+from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
-from runner.plan import Cell, plan
+from runner.plan import Cell, demand_planned, plan
 from runner.records.store import SweepDir, default_directory
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def sweep(
         typer.Option("--confirm", help="Judge by the config's 'compare'; run again the arms that seem to regress."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and run nothing; scripts and tapes are checked.")
+        bool,
+        typer.Option("--dry-run", help="Print the plan and run nothing; pins, scripts and tapes are checked."),
     ] = False,
 ) -> int:
     """Run a sweep; the last line printed is the path of its directory.
@@ -56,11 +57,13 @@ def sweep(
     """
     found = catalog(context)
     loaded = load_sweep(config, found, adapter or ())
-    cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
+    cells = _planned(loaded, directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
         from runner.cassettes import demand_tapes
         from runner.gateway.program import demand_programs
+        from runner.sandbox.fixture import demand_pins
 
+        demand_pins(loaded)
         demand_programs(loaded, cells)
         demand_tapes(loaded, cells)
         _print_plan(cells)
@@ -77,7 +80,7 @@ def sweep(
         return _judged(loaded, cells, options, repeat)
     result = run_sweep(loaded, cells, options, progress_for())
     out(report_table.render(result.report))
-    out(str(result.directory))
+    out_as_is(str(result.directory))
     return result.exit_code
 
 
@@ -93,17 +96,19 @@ def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: in
         out(verdicts.render(found))
     if judged.problem is not None:
         err(judged.problem)
-    out(str(judged.result.directory))
+    out_as_is(str(judged.result.directory))
     return judged.exit_code
 
 
-def _planned(directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
+def _planned(loaded: LoadedSweep, directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
     """The plan of the sweep that is resumed: its own, whatever the options were then."""
     if directory is None:
         raise UsageError("--resume goes on with a sweep that was begun: say which with --out DIR")
     if repeat is not None or only is not None:
         raise UsageError("--resume goes on with the plan of --out DIR: leave out --repeat and --only")
-    return list(SweepDir.read(directory).cells)
+    cells = list(SweepDir.read(directory).cells)
+    demand_planned(loaded, cells, directory / "plan.jsonl")
+    return cells
 
 
 def results_of(root: Path) -> Path:

@@ -19,6 +19,10 @@ from runner.outcome import MISSING
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.report.verdicts import value_text
+from runner.visible import one_line
+
+#: Longest text of an attribute or an element.
+_LONGEST = 4000
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,5 @@ def _case(suite: ET.Element, case: Case) -> None:
 
 
 def _legal(text: str) -> str:
-    """Characters that XML 1.0 has no place for, as escapes."""
-    return "".join(c if _is_legal(ord(c)) else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _is_legal(code: int) -> bool:
-    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000
+    """On one line, visible: what XML 1.0 has no place for (it is all unprintable) is escaped too."""
+    return one_line(text, _LONGEST)

@@ -12,7 +12,6 @@ Whatever goes wrong becomes an outcome; nothing that was seen before is lost.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import secrets
@@ -48,7 +47,7 @@ from runner.records.store import AttemptDir, DiskFull
 from runner.redact import Redactor
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
-from runner.sandbox.container import BASE_ENV, HOME, Container, Gate, Spec
+from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, HOME, Container, Gate, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
@@ -204,6 +203,8 @@ class Run:
         return Spec(
             command=guest_command("unix"),
             mounts=mounts,
+            user=GUEST_USER,
+            capabilities=GUEST_CAPABILITIES,
             memory_bytes=limits.memory_mb * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
@@ -343,7 +344,7 @@ class Run:
             additional_directories=extra,
             buffers=buffers,
         )
-        # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
+        # From here on the agent may have run, whatever becomes of the reply.
         self._spawn_ns = time.monotonic_ns()
         try:
             started = self._guest.call(
@@ -424,10 +425,11 @@ class Run:
         assert self._pipe is not None
         assert self._container is not None
         lost = self._lost()
-        blame = _blame(self._container) if lost else None
-        if blame is not None:
+        exited = self._played is not None and self._played.exit is not None
+        starved = bool(lost) and not exited and _out_of_memory(self._container)
+        if starved:
             self._errors = [error for error in self._errors if error not in lost]
-            self._errors.append(blame)
+            self._errors.append(AgentError("ran out of memory, and had the kernel end the container's guest for it"))
         self._container.kill()
         self._pipe.finish(self._knobs.deadlines.collect)
         cap_mb = self._knobs.collect_cap_mb
@@ -435,7 +437,7 @@ class Run:
             with self._container.archive(self._workspace) as parts:
                 packed, self._left_out = from_engine(as_file(parts), self._fixture.id, cap_mb * _MB)
         except InfraError:
-            if blame is None:
+            if not starved:
                 raise
             return  # evidence is missing, but how the run ended is known
         self._agent_tar = base64.b64encode(packed).decode("ascii")
@@ -598,16 +600,13 @@ class Run:
         )
 
 
-def _blame(container: Container) -> AgentError | None:
-    """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
+def _out_of_memory(container: Container) -> bool:
+    """Whether a container whose guest is gone or silent has run out of memory.
+
+    While an agent runs this is its doing: what the guest takes lies within what it is given beyond the agent's limit.
+    Nothing else of a guest's end can be: it is another user, whom an agent can neither signal nor stop.
+    """
     deadline = time.monotonic() + _ENDING_S
-    while (state := container.state()).get("Running"):
-        # It may end between the two looks, and then the second one fails.
-        with contextlib.suppress(InfraError):
-            if container.is_stopped(f"{GUEST_TARGET}/main.py"):
-                return AgentError("stopped the container's supervisor")
-        if time.monotonic() > deadline:
-            return None
+    while (state := container.state()).get("Running") and time.monotonic() < deadline:
         time.sleep(0.05)  # its channel ends a moment before the container does
-    how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
-    return AgentError(f"ended the container's supervisor ({how})")
+    return bool(state.get("OOMKilled"))

@@ -18,7 +18,7 @@ from docker import DockerClient
 from runner.config.fixture import Fixture, Verify, VerifyLimits
 from runner.records.schema import Change, Finding, Verdict
 from runner.sandbox.channel import GuestChannel, Reply
-from runner.sandbox.container import BASE_ENV, Container, Gate, Spec
+from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, Container, Gate, Spec
 from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
@@ -41,6 +41,8 @@ def verifier_spec(limits: VerifyLimits, *, name: str, image: str, labels: Mappin
         name=name,
         image=image,
         command=guest_command("stdio"),
+        user=GUEST_USER,
+        capabilities=GUEST_CAPABILITIES,
         labels=labels,
         mounts={guest_volume: GUEST_TARGET},
         memory_bytes=limits.memory_mb * _MB,

@@ -8,9 +8,10 @@ so neither an attribute nor a nested `.git` is read as one.
 from __future__ import annotations
 
 import os
+import queue
 import shutil
+import signal
 import stat
-import subprocess
 import tempfile
 import threading
 import time
@@ -20,6 +21,8 @@ from . import fixture, gitobj, limits, procs, tree
 from .channel import OpError, Request
 from .git import git
 from .gitobj import Entry, Manifest
+from .spawn import spawn
+from .untrusted import AGENT, Untrusted
 
 #: What the agent's archive may unpack to.
 _CAP_BYTES = 1 << 30
@@ -64,6 +67,8 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     is whole. `cap_bytes`: what it may unpack to. `workspace`: the tree of what was judged, as the agent left it, before
     protected paths were put back. `limits`: which of the container's the command reached (`limits.LimitWatch`).
 
+    Event `testing`: from here on code that we do not trust runs.
+
     Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed` (the
     command is no program of the image's).
     """
@@ -99,10 +104,10 @@ def verify(request: Request, layout: fixture.Layout) -> None:
             "skipped": [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]],
         }
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
-    others = procs.snapshot().keys()
-    with limits.LimitWatch(
-        disk_bytes, lambda: procs.end_all(lambda: procs.descendants(os.getpid(), without=others))
-    ) as watch:
+    del archive
+    present = procs.snapshot().keys()
+    request.event("testing")
+    with limits.LimitWatch(disk_bytes, Untrusted(lambda: present).end) as watch:
         ran = run(command, prepared.workspace, env, timeout_s)
     request.reply(result | ran._asdict() | {"limits": watch.reached()}, blobs={"patch": patch})
 
@@ -275,48 +280,66 @@ def _mode(path: str) -> int:
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> Ran:
-    """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept."""
-    others = procs.snapshot().keys()
+    """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept.
+
+    What this needs stands before they start: they may use up the container's processes.
+    """
+    present = procs.snapshot().keys()
+    untrusted = Untrusted(lambda: present)
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    kept = bytearray()
+    reader = threading.Thread(target=_drain, args=(reading, kept), name="test-output", daemon=True)
+    reader.start()
+    started: queue.SimpleQueue[int] = queue.SimpleQueue()
+    codes: queue.SimpleQueue[int] = queue.SimpleQueue()
+    threading.Thread(target=_wait, args=(started, codes), name="test-end", daemon=True).start()
     start = time.monotonic()
     try:
-        child = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
+        pid = spawn(command, AGENT, cwd=cwd, env=env, stdout=writing, stderr=writing)
+    except OpError as error:
+        started.put(0)
         if "/" in command[0] and not command[0].startswith("/"):
             # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
-            return Ran(_NOT_FOUND, False, f"{command[0]}: {error}\n", 0.0)
-        raise OpError("spawn_failed", f"{command[:1]}: {error}") from error
-    # Where memory runs out, the tests go first: what they left is still told then.
-    procs.prefer_for_oom(child.pid)
-    assert child.stdout is not None
-    kept = bytearray()
-    reader = threading.Thread(target=_drain, args=(child.stdout.fileno(), kept), daemon=True)
-    reader.start()
-    try:
-        code: int | None = child.wait(timeout_s)
-        timed_out = False
-    except subprocess.TimeoutExpired:
-        code, timed_out = None, True
+            return Ran(_NOT_FOUND, False, f"{error}\n", 0.0)
+        raise
+    finally:
+        os.close(writing)
+    started.put(pid)
+    code = _code(codes, timeout_s)
+    timed_out = code is None
     test_ms = (time.monotonic() - start) * 1000
-    # Everything below us is the command's: we have adopted its orphans. The reader then sees the end of its pipe.
-    procs.end_all(lambda: procs.descendants(os.getpid(), without=others))
-    child.wait()
-    procs.reap(others)
+    # The reader then sees the end of its pipe.
+    untrusted.end()
+    if timed_out:
+        _code(codes, _DRAIN_S)
+    procs.reap(present)
     reader.join(_DRAIN_S)
-    child.stdout.close()
     output = bytes(kept[-_OUTPUT_BYTES:]).decode("utf-8", "replace")
     return Ran(code if code is None or code >= 0 else 128 - code, timed_out, output, round(test_ms, 3))
 
 
+def _code(codes: queue.SimpleQueue[int], limit_s: float) -> int | None:
+    try:
+        return codes.get(timeout=limit_s)
+    except queue.Empty:
+        return None
+
+
+def _wait(started: queue.SimpleQueue[int], codes: queue.SimpleQueue[int]) -> None:
+    """Waits for the child whose pid comes (0: there is none). Hands on its exit code, or a signal's number below 0."""
+    pid = started.get()
+    while pid:
+        _, status = os.waitpid(pid, 0)
+        if not os.WIFSTOPPED(status):
+            codes.put(os.waitstatus_to_exitcode(status))
+            return
+        # It has made us its tracer (PTRACE_TRACEME), so that a signal stops it until we let it go on.
+        procs.send(pid, signal.SIGKILL)
+
+
 def _drain(fd: int, kept: bytearray) -> None:
-    while chunk := os.read(fd, 1 << 16):
-        kept += chunk
-        if len(kept) > 4 * _OUTPUT_BYTES:
-            del kept[: len(kept) - _OUTPUT_BYTES]
+    with open(fd, "rb", buffering=0) as stream:
+        while chunk := stream.read(1 << 16):
+            kept += chunk
+            if len(kept) > 4 * _OUTPUT_BYTES:
+                del kept[: len(kept) - _OUTPUT_BYTES]

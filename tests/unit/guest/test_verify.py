@@ -48,7 +48,8 @@ def run(layout: Layout, agent: bytes, command: list[str] | None = None, **args: 
         **args,
     }
     verify.verify(recorder.request(**arguments), layout)
-    (reply,) = recorder.sent
+    event, reply = recorder.sent
+    assert event == {"event": "testing"}
     return reply
 
 

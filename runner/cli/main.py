@@ -96,7 +96,8 @@ def _usage(error: typer.TyperException) -> str:
 
 def _debug() -> None:
     if os.environ.get("ACPBENCH_DEBUG") == "1":
-        traceback.print_exc()
+        # It quotes the error, and that what an agent said.
+        err(traceback.format_exc().rstrip("\n"))
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from runner.evidence.permissions import Ask, asks
 from runner.evidence.results import tool_results
 from runner.evidence.toolcalls import tool_calls
 from runner.findings.model import Reference
-from runner.findings.registries import check_answers
+from runner.findings.shapes import Answers, FsDiff, Program, checked
 from runner.gateway.journal import Entry, parse_journal
 from runner.records.schema import Record
 from runner.records.store import NAMES_FILE, SweepDir
@@ -103,22 +103,24 @@ class LoadedRun:
     @cached_property
     def program(self) -> dict[str, Any]:
         """What the model was scripted to say; {} for a run without a script."""
-        return self._json("program.json")
+        path = self.folder / "program.json"
+        return checked(Program, _read(path), path) if is_there(path) else {}
 
     @cached_property
     def outside(self) -> dict[str, dict[str, Any]]:
         """Path -> what fsdiff.json says of a file outside the workspace after the run."""
-        listed = as_list(self._json("fsdiff.json").get("outside"))
+        listed = as_list(self._fsdiff.get("outside"))
         return {path: item for item in map(as_object, listed) if (path := as_text(item.get("path"))) is not None}
 
     @cached_property
     def git_changes(self) -> frozenset[str]:
         """Files of the repository's own that are not as they were, below `.git/`."""
-        return frozenset(filter(None, map(as_text, as_list(self._json("fsdiff.json").get("git_changes")))))
+        return frozenset(filter(None, map(as_text, as_list(self._fsdiff.get("git_changes")))))
 
-    def _json(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
-        return as_object(_read(path)) if is_there(path) else {}
+    @cached_property
+    def _fsdiff(self) -> dict[str, Any]:
+        path = self.folder / "fsdiff.json"
+        return checked(FsDiff, _read(path), path) if is_there(path) else {}
 
     # what the frames say
 
@@ -302,7 +304,7 @@ def load(directory: Path) -> Loaded:
 
 def _names(directory: Path) -> dict[str, Any] | None:
     path = directory / NAMES_FILE
-    return check_answers(_read(path), path) if is_there(path) else None
+    return checked(Answers, _read(path), path) if is_there(path) else None
 
 
 def _read(path: Path) -> Any:

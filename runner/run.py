@@ -35,6 +35,7 @@ from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
+from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
@@ -521,6 +522,8 @@ class Run:
         if messages.left_out:
             told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
             record.findings.append(Finding(id="evidence-cut", message=told))
+        if cli is None:
+            record.findings.extend(bad_numbers(messages))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:

@@ -15,6 +15,7 @@ NOT_JSON: Final = "not-json"
 NOT_OBJECT: Final = "not-object"
 NOT_JSONRPC: Final = "not-jsonrpc"
 NUMBER_OUT_OF_RANGE: Final = "number-out-of-range"
+BAD_NUMBER: Final = "bad-number"
 TOO_DEEP: Final = "too-deep"
 BLANK_LINE: Final = "blank-line"
 BAD_ID: Final = "bad-id"
@@ -81,6 +82,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     NOT_OBJECT: "a line on stdout is JSON, but neither an object nor an array",
     NOT_JSONRPC: "a JSON object is no JSON-RPC request, notification or response",
     NUMBER_OUT_OF_RANGE: "a number has more digits than the reader accepts",
+    BAD_NUMBER: "a number that is read or kept is none of its kind: negative, out of range, not whole, or no number",
     TOO_DEEP: "JSON is nested deeper than the reader accepts",
     BLANK_LINE: "an empty line on stdout",
     BAD_ID: "an id is neither a string, a number nor null",

@@ -13,6 +13,7 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.report.model import Arm, Exact, Report, Warning, same
 from runner.report.samples import MIN_RUNS, summary
+from runner.wire.numbers import measure
 
 #: Outcomes after which a run says nothing about its agent.
 _UNMEASURED = frozenset({"aborted", "infra"})
@@ -69,7 +70,7 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
     head = planned[0]
     if not head.model.startswith(_REPEATABLE):
         for name in [name for name, found in exact.items() if _is_numeric(found)]:
-            sampled[name] = summary([_number(value) for value in exact.pop(name).values])
+            sampled[name] = summary([measure(value) for value in exact.pop(name).values])
     arm = Arm(
         name=head.arm,
         adapter=head.adapter,
@@ -122,11 +123,7 @@ def _sampled_names(runs: Sequence[Record]) -> list[str]:
 
 
 def _is_numeric(found: Exact) -> bool:
-    return any(_number(value) is not None for value in found.values)
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return any(measure(value) is not None for value in found.values)
 
 
 #: Things found at a start that a warning names.

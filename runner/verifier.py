@@ -20,7 +20,7 @@ from runner.sandbox.channel import GuestChannel, Reply
 from runner.sandbox.container import BASE_ENV, Container, Gate, Spec
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
-_SUMMARY = re.compile(r"^# (tests|pass|fail) (\d+)$", re.MULTILINE)
+_SUMMARY = re.compile(r"^# (tests|pass|fail) (\d{1,9})$", re.MULTILINE)
 _READY_S = 30.0
 
 

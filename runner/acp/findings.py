@@ -40,6 +40,7 @@ UNKNOWN_NOTIFICATION: Final = "unknown-notification"
 REQUEST_BEFORE_INITIALIZE: Final = "request-before-initialize"
 DUPLICATE_REQUEST_ID: Final = "duplicate-request-id"
 REQUEST_OUTSIDE_TURN: Final = "request-outside-turn"
+DUPLICATE_OPTION_ID: Final = "duplicate-option-id"
 CANCEL_UNKNOWN_REQUEST: Final = "cancel-unknown-request"
 
 # Responses of the agent
@@ -105,6 +106,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     REQUEST_BEFORE_INITIALIZE: "the agent called before it answered initialize",
     DUPLICATE_REQUEST_ID: "the agent used an id again while its first request is open",
     REQUEST_OUTSIDE_TURN: "the agent asked for permission while no prompt was running",
+    DUPLICATE_OPTION_ID: "options of one permission request share an id, so none can be chosen; answered cancelled",
     CANCEL_UNKNOWN_REQUEST: "$/cancel_request names a request that is not open",
     UNKNOWN_RESPONSE_ID: "a response to an id that was never sent",
     DUPLICATE_RESPONSE: "a second response to the same request",

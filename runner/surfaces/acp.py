@@ -16,7 +16,7 @@ from runner.acp.events import (
     SessionCreated,
     Update,
 )
-from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE
+from runner.acp.findings import CANCEL_NOT_HONOURED, DUPLICATE_OPTION_ID, OVERSIZE
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
 from runner.config.policy import Cancel
@@ -250,6 +250,8 @@ class AcpDriver(Driver):
             return  # it stays open until the cancel, which answers it
         self._has_come("tool")
         decision = decide(self.scene.policy, event.params, self.client.tool_calls.calls)
+        if decision.duplicate is not None:
+            self.client.note(DUPLICATE_OPTION_ID, f"several options have the id {decision.duplicate!r}", event.seq)
         if decision.note:
             self._note("policy-fallback", decision.note, event.seq)
         answer = decision.kind or decision.outcome

@@ -70,6 +70,38 @@ def test_asks_are_answered_by_kind(play: Play, answer: Any, option: str) -> None
     assert (played.unreachable is not None) == (answer == "reject_once")
 
 
+def test_an_ask_whose_options_share_an_id_is_cancelled_and_found(play: Play) -> None:
+    answers: list[Any] = []
+    options = [{"optionId": "x", "kind": kind, "name": kind} for kind in ("allow_once", "reject_once")]
+
+    def script(agent: FakeAgent) -> None:
+        agent.handshake()
+        prompt = agent.read()
+        ask = {"sessionId": "s", "toolCall": {"toolCallId": "c1", "kind": "execute"}, "options": options}
+        answers.append(agent.request(0, "session/request_permission", ask))
+        end(agent, prompt)
+
+    played = play(script)
+    assert answers[0]["result"] == {"outcome": {"outcome": "cancelled"}}
+    assert "duplicate-option-id" in ids(played)
+    assert played.unreachable is not None
+
+
+@pytest.mark.parametrize("options", [[{"optionId": 1, "kind": "allow_once"}], [{"kind": "allow_once"}], "no", [None]])
+def test_options_without_an_id_are_wrong_params(play: Play, options: Any) -> None:
+    answers: list[Any] = []
+
+    def script(agent: FakeAgent) -> None:
+        agent.handshake()
+        prompt = agent.read()
+        ask = {"sessionId": "s", "toolCall": {"toolCallId": "c1"}, "options": options}
+        answers.append(agent.request(0, "session/request_permission", ask))
+        end(agent, prompt)
+
+    assert "bad-params" in ids(play(script))
+    assert answers[0]["error"]["code"] == -32602
+
+
 def test_undeclared_callbacks_are_refused_and_declared_ones_served(play: Play) -> None:
     seen: list[Any] = []
 

@@ -164,8 +164,10 @@ class Limits(Config):
 
 
 class Session(Config):
-    """Set-up between session/new and the first prompt; the mode is pinned explicitly where the agent has modes."""
+    """Set-up before the first prompt; the mode is pinned explicitly where the agent has modes."""
 
+    #: Id of one of the agent's `authMethods`: `authenticate` is sent with it before session/new.
+    authenticate: str | None = Field(default=None, min_length=1, max_length=1000)
     mode: str | None = None
     #: session/set_config_option calls, in order: configId -> value.
     config_options: dict[str, str | bool] = {}

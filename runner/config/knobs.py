@@ -16,6 +16,8 @@ class Deadlines(Config):
     start: float = Field(default=30.0, gt=0, le=WEEK_S)
     prepare: float = Field(default=30.0, gt=0, le=WEEK_S)
     initialize: float = Field(default=60.0, gt=0, le=WEEK_S)
+    #: Only where the adapter says `session.authenticate`.
+    authenticate: float = Field(default=60.0, gt=0, le=WEEK_S)
     session_new: float = Field(default=60.0, gt=0, le=WEEK_S)
     configure: float = Field(default=30.0, gt=0, le=WEEK_S)
     #: session/prompt sent to the first session/update of the turn.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from runner import __version__
 from runner.acp.client import Client
 from runner.acp.events import (
@@ -22,15 +24,18 @@ from runner.acp.state import OpenRequest
 from runner.config.policy import Cancel
 from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
 from runner.records.schema import Finding, Turn
+from runner.surfaces.authentication import Method, advice, named, offered
 from runner.surfaces.callbacks import Answer, Callbacks
 from runner.surfaces.documents import Documents
 from runner.surfaces.driver import Driver, Scene
 from runner.surfaces.probes import Prober
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
-from runner.wire.jsonrpc import Id
+from runner.wire.jsonrpc import AUTH_REQUIRED, Id
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
+#: What an agent without a login answers with `auth required`.
+_WANT_LOGIN = frozenset({"session/new", "session/prompt"})
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
 #: Updates that are held for probes.
 _UPDATES = 100_000
@@ -39,7 +44,8 @@ _MOMENTS = {"agent_message_chunk": "text", "tool_call": "tool", "tool_call_updat
 
 
 class AcpDriver(Driver):
-    """initialize -> session/new -> mode and options -> session/prompt -> quiet window -> probes."""
+    """initialize -> authenticate (where the adapter says so) -> session/new -> mode and options -> session/prompt ->
+    quiet window -> probes."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -70,6 +76,9 @@ class AcpDriver(Driver):
         with scene.phases.phase("initialize"):
             self.send(self.client.initialize(CLIENT_INFO))
             self.wait("initialize", limits.initialize, lambda: self.client.initialized is not None)
+        if scene.session.authenticate is not None:
+            with scene.phases.phase("authenticate"):
+                self._authenticate(scene.session.authenticate)
         with scene.phases.phase("session_new"):
             new = self.client.session_new(scene.cwd, scene.surface.mcp_servers, scene.additional_directories)
             self.send(new)
@@ -97,6 +106,29 @@ class AcpDriver(Driver):
     def send(self, line: bytes) -> Frame | None:
         return self.scene.pipe.send(line) if line else None
 
+    def _authenticate(self, wanted: str) -> None:
+        """Send what the adapter names where the agent offers it; else say so and go on: it may want none after all.
+
+        :raises AgentError: it was answered with an error.
+        """
+        methods = self._auth_methods()
+        method = next((one for one in methods if one.id == wanted), None)
+        if method is None:
+            self._note(
+                "auth-method-not-offered",
+                f"authentication method {wanted!r} is not offered (offered: {named(methods)}), so it was not sent",
+            )
+        elif not method.supported:
+            self._note(
+                "auth-method-not-supported", f"authentication method {method} needs a person, so it was not sent"
+            )
+        else:
+            self._ask_once(self.client.call("authenticate", {"methodId": wanted}), "authenticate")
+
+    def _auth_methods(self) -> list[Method]:
+        hello = self.client.initialized
+        return offered(hello.result) if hello is not None else []
+
     def _configure(self, session: SessionCreated) -> None:
         """Pin the mode and the options explicitly, so that an agent's default never decides a comparison."""
         scene = self.scene
@@ -110,10 +142,10 @@ class AcpDriver(Driver):
         for option, value in {**scene.session.config_options, **scene.surface.config_options}.items():
             self._ask_once(self.client.set_config_option(session.session_id, option, value))
 
-    def _ask_once(self, line: bytes) -> None:
+    def _ask_once(self, line: bytes, phase: Literal["authenticate", "configure"] = "configure") -> None:
         seen = self._configured
         self.send(line)
-        self.wait("configure", self.scene.deadlines.configure, lambda: self._configured > seen)
+        self.wait(phase, getattr(self.scene.deadlines, phase), lambda: self._configured > seen)
 
     def prompt(self, session: SessionCreated, text: str) -> None:
         """One turn, cancelled where the policy says so.
@@ -225,6 +257,8 @@ class AcpDriver(Driver):
 
     def _peer_error(self, event: PeerError) -> None:
         words = f"{event.method} was answered with an error: {event.message}"
+        if event.code == AUTH_REQUIRED and event.method in _WANT_LOGIN and self._auth_methods():
+            words += f"; {advice(self._auth_methods(), self.scene.session.authenticate)}"
         if self.played.turns and event.method != "session/prompt":
             return  # a probe's, which reports it itself
         if event.method in _CONFIGURING:
@@ -233,7 +267,7 @@ class AcpDriver(Driver):
         elif event.method == "session/prompt":
             self._turn_over = True
             raise AgentGaveUp(words)
-        elif event.method == "session/new":
+        elif event.method in ("authenticate", "session/new"):
             raise AgentGaveUp(words)
 
     def _end_turn(self, event: PromptDone) -> None:

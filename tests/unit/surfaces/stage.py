@@ -36,6 +36,7 @@ ADAPTER = Adapter(
 )
 QUICK = Deadlines(
     initialize=2,
+    authenticate=2,
     session_new=2,
     configure=2,
     first_update=2,

@@ -29,7 +29,7 @@ from typing import Any
 from docker import DockerClient
 
 from runner.cassettes import TAPE
-from runner.config.adapter import Adapter, Launch, fill_in
+from runner.config.adapter import Adapter, Launch, Started
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
@@ -275,28 +275,26 @@ class Run:
         assert launch is not None, "the catalog refuses a surface whose transport the adapter lacks"
         return launch
 
-    def _fill(self, text: str) -> str:
-        return fill_in(
-            text,
-            {
-                "prompt": self._fixture.prompt,
-                "workspace": self._workspace,
-                "home": HOME,
-                "model_url": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
-                "model_key": DUMMY_KEY,
-            },
-        )
+    def _started(self) -> Started:
+        """What is started, all placeholders filled in."""
+        values = {
+            "prompt": self._fixture.prompt,
+            "workspace": self._workspace,
+            "home": HOME,
+            "model_url": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
+            "model_key": DUMMY_KEY,
+        }
+        return self._launch.filled(values, self._adapter)
 
     def _home(self) -> dict[str, str]:
         """Files for HOME, path below it -> content."""
-        return {path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()}
+        return self._started().home
 
     def _argv(self) -> list[str]:
-        return [self._fill(word) for word in self._launch.command]
+        return self._started().argv
 
     def _env(self) -> dict[str, str]:
-        asked = {**self._adapter.env, **self._launch.env}
-        return {**BASE_ENV, **{name: self._fill(value) for name, value in asked.items()}}
+        return {**BASE_ENV, **self._started().env}
 
     # drive
 

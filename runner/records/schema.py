@@ -17,7 +17,7 @@ SCHEMA_VERSION = 1
 #: The phases of a run, in order.
 PHASES = (
     "create", "start", "prepare", "initialize", "session_new", "configure",
-    "prompt", "quiet", "exit", "collect", "verify", "remove",
+    "look", "prompt", "quiet", "exit", "collect", "verify", "remove",
 )  # fmt: skip
 
 

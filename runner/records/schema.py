@@ -174,6 +174,9 @@ class Verdict(Schema):
 class Turn(Schema):
     """One prompt. ACP: sent / answered; CLI: spawn / result line."""
 
+    # It is filled in as the turn goes on: `usage` is bounded then, too.
+    model_config = ConfigDict(validate_assignment=True)
+
     sent_ns: int
     result_ns: int | None = None
     stop_reason: str | None = None

@@ -394,7 +394,7 @@ class Run:
             raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
-        collected["changed"] = changed
+        collected["changed"] = {name: changed[name] for name in ("changes", "more", "steady")}
         if collected["cut"]:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})

@@ -232,12 +232,12 @@ class Catalog:
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Surface):
-            for place, fault in server_faults(value.mcp_servers):
-                raise loaded.error(("mcp_servers", *place), f"no agent can start this server: {fault}")
+            for where, fault in server_faults(value.mcp_servers):
+                raise loaded.error(("mcp_servers", *where), f"no agent can start this server: {fault}")
         if isinstance(value, Adapter):
             for transport in ("acp", "cli"):
-                for what, fault in _start_faults(value, transport, ""):
-                    raise loaded.error((transport,), f"{what}: {fault}")
+                for what, why in _start_faults(value, transport, ""):
+                    raise loaded.error((transport,), f"{what}: {why}")
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
             self._image(value.image, loaded, "image")

@@ -12,7 +12,7 @@ from runner.outcome import MISSING
 from runner.plan import FRESH, Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.report.model import Arm, Exact, Report, Warning, same
+from runner.report.model import TIMES_LEFT_OUT, Arm, Exact, Report, Warning, same
 from runner.report.samples import MIN_RUNS, summary
 from runner.wire.numbers import measure
 
@@ -166,7 +166,7 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         untimed = next((one for one in last.findings if one.id in UNTIMED), None)
         if untimed is not None and not cell.warmup:
             message = f"{cell.name}: its times are left out: {untimed.id}, {untimed.message}"
-            found.append(Warning(id="times-left-out", message=message, cell=cell.name))
+            found.append(Warning(id=TIMES_LEFT_OUT, message=message, cell=cell.name))
         if last.pristine is False:
             left = [f"{one.kind} {one.path}" for one in last.found_at_start]
             named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")

@@ -102,8 +102,10 @@ class Puppet:
             return
         time.sleep(act.get("after", 0))
         env = {**os.environ, **{one["name"]: one["value"] for one in server.get("env", [])}}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        child = subprocess.Popen([server["command"], *server["args"]], env=env, **pipes)
+        argv = [server["command"], *server["args"]]
+        child = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdin is not None
+        assert child.stdout is not None
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "puppet", "version": "1"}}
         for body in (
             {"id": 1, "method": "initialize", "params": hello},

@@ -27,6 +27,7 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
 from runner.regular import open_regular, unreadable
 from runner.visible import one_line
+from runner.wire.numbers import bounded, measure
 
 #: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
 COLUMNS = {
@@ -251,9 +252,8 @@ def machine_of(lock: Mapping[str, Any]) -> str:
 def _split(value: Any) -> tuple[float | None, str | None]:
     if value is None:
         return None, None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value), None
-    return None, str(value)
+    number = measure(value)
+    return (number, None) if number is not None else (None, str(bounded(value)))
 
 
 def _without(data: Any, metric: str) -> str:

@@ -26,13 +26,15 @@ from docker import DockerClient
 
 from runner.cassettes import TAPE
 from runner.collected import as_file, cap_findings, from_engine, with_missing
-from runner.config.adapter import Adapter, Launch, fill_in
+from runner.config.adapter import Adapter, Launch, Started
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
 from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
 from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
+from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
+from runner.evidence.work import Change, Changed, work_outside
 from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
 from runner.gateway.journal import Entry
@@ -111,6 +113,8 @@ class Run:
         self._fixture = bench.loaded.fixtures[cell.fixture]
         surface = bench.loaded.surfaces[cell.surface]
         servers = json.loads(self._fixture.fill(json.dumps(surface.mcp_servers)))
+        surface = surface.model_copy(update={"mcp_servers": servers})
+        servers, self._notified = surface.notifying()
         self._surface = surface.model_copy(update={"mcp_servers": servers})
         self._policy = bench.loaded.policies[cell.policy]
         self._token = secrets.token_hex(16)
@@ -130,6 +134,7 @@ class Run:
         #: Kind of file -> how many, and bytes, that were not collected.
         self._left_out: dict[str, dict[str, int]] = {}
         self._left: Left | None = None
+        self._changes: list[Change] = []
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
@@ -280,6 +285,8 @@ class Run:
         guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
         if (resolver := self._surface.resolver) is not None:
             guest.call("resolve", limits.prepare, argv=resolver.command, query=resolver.query)
+        if self._notified:
+            guest.call("readiness", limits.prepare, addresses=self._notified)
 
     @property
     def _launch(self) -> Launch:
@@ -287,28 +294,26 @@ class Run:
         assert launch is not None, "the catalog refuses a surface whose transport the adapter lacks"
         return launch
 
-    def _fill(self, text: str) -> str:
-        return fill_in(
-            text,
-            {
-                "prompt": self._fixture.prompt,
-                "workspace": self._workspace,
-                "home": HOME,
-                "model_url": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
-                "model_key": DUMMY_KEY,
-            },
-        )
+    def _started(self) -> Started:
+        """What is started, all placeholders filled in."""
+        values = {
+            "prompt": self._fixture.prompt,
+            "workspace": self._workspace,
+            "home": HOME,
+            "model_url": f"http://127.0.0.1:{MODEL_PORT}/r/{self._token}",
+            "model_key": DUMMY_KEY,
+        }
+        return self._launch.filled(values, self._adapter)
 
     def _home(self) -> dict[str, str]:
         """Files for HOME, path below it -> content."""
-        return {path: self._fill(text) for path, text in {**self._adapter.home, **self._launch.home}.items()}
+        return self._started().home
 
     def _argv(self) -> list[str]:
-        return [self._fill(word) for word in self._launch.command]
+        return self._started().argv
 
     def _env(self) -> dict[str, str]:
-        asked = {**self._adapter.env, **self._launch.env}
-        return {**BASE_ENV, **{name: self._fill(value) for name, value in asked.items()}}
+        return {**BASE_ENV, **self._started().env}
 
     # drive
 
@@ -343,6 +348,7 @@ class Run:
             roots=(self._workspace, *extra),
             additional_directories=extra,
             buffers=buffers,
+            awaited=frozenset(self._notified),
         )
         # From here on the agent may have run, whatever becomes of the reply.
         self._spawn_ns = time.monotonic_ns()
@@ -381,6 +387,13 @@ class Run:
         limits = self._knobs.deadlines
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
+        skip = [".git", *self._adapter.state_dirs]
+        changed = guest.call("changes", limits.collect, workspace=self._workspace, skip=skip)
+        if changed["steady"]:
+            self._changes = [
+                Change(str(one["path"]), str(one["kind"]), int(one["t_ns"]) - self._offset_ns)
+                for one in changed["changes"]
+            ]
         try:
             collected = guest.call(
                 "collect",
@@ -402,6 +415,7 @@ class Run:
         self._differing = collected.pop("differing")
         self._left_out = collected["left_out"]
         self._findings += cap_findings(collected, self._knobs.collect_cap_mb)
+        collected["changed"] = {name: changed[name] for name in ("changes", "more", "steady")}
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
         self._left = Left(collected["outside"], self._given(), self._adapter.fleeting_files)
 
@@ -553,6 +567,10 @@ class Run:
         if messages.left_out:
             told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
             record.findings.append(Finding(id="evidence-cut", message=told))
+        if cli is None:
+            record.findings.extend(bad_numbers(messages))
+        changed = Changed(played.early_changes if played else [], self._changes)
+        record.findings.extend(work_outside(turns, messages, self._entries, changed, self._verdict, self._offset_ns))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:

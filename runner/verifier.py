@@ -22,7 +22,7 @@ from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, C
 from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
-_SUMMARY = re.compile(r"^# (tests|pass|fail) (\d+)$", re.MULTILINE)
+_SUMMARY = re.compile(r"^# (tests|pass|fail) (\d{1,9})$", re.MULTILINE)
 _READY_S = 30.0
 _MB = 10**6
 #: Of members that the verifier did not take over, named in a finding.

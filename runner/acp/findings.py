@@ -15,6 +15,7 @@ NOT_JSON: Final = "not-json"
 NOT_OBJECT: Final = "not-object"
 NOT_JSONRPC: Final = "not-jsonrpc"
 NUMBER_OUT_OF_RANGE: Final = "number-out-of-range"
+BAD_NUMBER: Final = "bad-number"
 TOO_DEEP: Final = "too-deep"
 BLANK_LINE: Final = "blank-line"
 BAD_ID: Final = "bad-id"
@@ -39,6 +40,7 @@ UNKNOWN_NOTIFICATION: Final = "unknown-notification"
 REQUEST_BEFORE_INITIALIZE: Final = "request-before-initialize"
 DUPLICATE_REQUEST_ID: Final = "duplicate-request-id"
 REQUEST_OUTSIDE_TURN: Final = "request-outside-turn"
+DUPLICATE_OPTION_ID: Final = "duplicate-option-id"
 CANCEL_UNKNOWN_REQUEST: Final = "cancel-unknown-request"
 
 # Responses of the agent
@@ -81,6 +83,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     NOT_OBJECT: "a line on stdout is JSON, but neither an object nor an array",
     NOT_JSONRPC: "a JSON object is no JSON-RPC request, notification or response",
     NUMBER_OUT_OF_RANGE: "a number has more digits than the reader accepts",
+    BAD_NUMBER: "a number that is read or kept is none of its kind: negative, out of range, not whole, or no number",
     TOO_DEEP: "JSON is nested deeper than the reader accepts",
     BLANK_LINE: "an empty line on stdout",
     BAD_ID: "an id is neither a string, a number nor null",
@@ -103,6 +106,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     REQUEST_BEFORE_INITIALIZE: "the agent called before it answered initialize",
     DUPLICATE_REQUEST_ID: "the agent used an id again while its first request is open",
     REQUEST_OUTSIDE_TURN: "the agent asked for permission while no prompt was running",
+    DUPLICATE_OPTION_ID: "options of one permission request share an id, so none can be chosen; answered cancelled",
     CANCEL_UNKNOWN_REQUEST: "$/cancel_request names a request that is not open",
     UNKNOWN_RESPONSE_ID: "a response to an id that was never sent",
     DUPLICATE_RESPONSE: "a second response to the same request",

@@ -44,6 +44,8 @@ class Decision:
     delay_s: float
     rule: int | None
     note: str = ""
+    #: An id that several of the options have: which of them an answer with it means, nobody can say.
+    duplicate: str | None = None
 
     def result(self) -> dict[str, Any] | None:
         """The result of the request; None where it is never answered."""
@@ -66,9 +68,13 @@ class Subject:
 def decide(policy: Policy, params: Mapping[str, Any], tool_calls: Mapping[str, ToolCall]) -> Decision:
     """The answer to a request's `params` (as `PermissionRequest.params`). `tool_calls`: `client.tool_calls.calls`."""
     answer, rule = _answer(policy, subject(params, tool_calls))
+    options = _options(params)
+    duplicate = _duplicate(options)
     if answer == "never" or answer == "cancelled":
-        return Decision(None, None, answer, policy.delay_s, rule)
-    option, note = _choose(answer, _options(params))
+        return Decision(None, None, answer, policy.delay_s, rule, duplicate=duplicate)
+    if duplicate is not None:
+        return Decision(None, None, "cancelled", policy.delay_s, rule, duplicate=duplicate)
+    option, note = _choose(answer, options)
     if option is None:
         return Decision(None, None, "cancelled", policy.delay_s, rule, note)
     return Decision(option["kind"], option["optionId"], "selected", policy.delay_s, rule, note)
@@ -136,6 +142,16 @@ def _options(params: Mapping[str, Any]) -> list[dict[str, str]]:
         and isinstance(option.get("optionId"), str)
         and isinstance(option.get("kind"), str)
     ]
+
+
+def _duplicate(options: Sequence[dict[str, str]]) -> str | None:
+    """The first id that stands twice."""
+    seen: set[str] = set()
+    for option in options:
+        if option["optionId"] in seen:
+            return option["optionId"]
+        seen.add(option["optionId"])
+    return None
 
 
 def _choose(answer: str, options: Sequence[dict[str, str]]) -> tuple[dict[str, str] | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -29,7 +29,7 @@ OPTIONAL_MEANINGS = frozenset({"plan", "delegate", "mcp"})
 
 
 #: What is filled in where an agent is started.
-PLACEHOLDERS = ("prompt", "workspace", "model_url", "model_key", "home")
+PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model_url", "model_key", "home")
 
 
 def _spelt(text: str) -> str:
@@ -46,6 +46,8 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{([a-z_]+)\}", lambda found: values.get(found[1], found[0]), text)
 
 
+#: Where the prompt lies for a launch that takes it from a file, below HOME.
+PROMPT_FILE = ".acpbench-prompt.txt"
 #: A text in which placeholders are filled in.
 Template = Annotated[str, AfterValidator(_spelt)]
 
@@ -69,7 +71,10 @@ class Program(Config):
 
 
 class Launch(Config):
-    """How one transport starts the agent. `{prompt} {workspace} {model_url} {model_key} {home}` are filled in."""
+    """How one transport starts the agent.
+
+    `{prompt} {prompt_file} {workspace} {model_url} {model_key} {home}` are filled in.
+    """
 
     command: Annotated[Argv, AfterValidator(lambda words: [_spelt(word) for word in words])]
     env: dict[EnvName, Template] = {}
@@ -79,6 +84,37 @@ class Launch(Config):
     binary: str = Field(pattern="^/")
     #: CLI only: how its output is read.
     parser: CliParser = "generic"
+    #: CLI only: how it is given the prompt. `argv`: where `{prompt}` stands, at most 131,071 bytes; `stdin`: on
+    #: standard input, which is closed behind it; `file`: in a file, whose path stands where `{prompt_file}` does.
+    prompt: Literal["argv", "stdin", "file"] = "argv"
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Launch:
+        texts = [*self.command, *self.env.values(), *self.home.values()]
+        argument, file = (any(f"{{{name}}}" in text for text in texts) for name in ("prompt", "prompt_file"))
+        if self.prompt != "argv" and argument:
+            raise ValueError(f"'prompt: {self.prompt}' and '{{prompt}}' give the prompt twice")
+        if file != (self.prompt == "file"):
+            raise ValueError("'prompt: file' and '{prompt_file}' go together")
+        return self
+
+    def filled(self, values: Mapping[str, str], adapter: Adapter) -> Started:
+        """What is started, with the prompt's file where it is given by one; `values`: of the placeholders."""
+        values = {**values, "prompt_file": f"{values['home']}/{PROMPT_FILE}"}
+        home = {path: fill_in(text, values) for path, text in {**adapter.home, **self.home}.items()}
+        if self.prompt == "file":
+            home[PROMPT_FILE] = values["prompt"]
+        env = {name: fill_in(value, values) for name, value in {**adapter.env, **self.env}.items()}
+        return Started([fill_in(word, values) for word in self.command], env, home)
+
+
+class Started(NamedTuple):
+    """A launch with everything filled in."""
+
+    argv: list[str]
+    env: dict[str, str]
+    #: Path below HOME -> content.
+    home: dict[str, str]
 
 
 class ToolCall(Config):
@@ -164,8 +200,10 @@ class Limits(Config):
 
 
 class Session(Config):
-    """Set-up between session/new and the first prompt; the mode is pinned explicitly where the agent has modes."""
+    """Set-up before the first prompt; the mode is pinned explicitly where the agent has modes."""
 
+    #: Id of one of the agent's `authMethods`: `authenticate` is sent with it before session/new.
+    authenticate: str | None = Field(default=None, min_length=1, max_length=1000)
     mode: str | None = None
     #: session/set_config_option calls, in order: configId -> value.
     config_options: dict[str, str | bool] = {}
@@ -205,3 +243,9 @@ class Adapter(Config):
     #: Folder in the image of the ACP SDK the adapter pins (its JSON Schema is taken from there).
     acp_sdk: str | None = None
     accept_deprecated: str | None = None
+
+    @model_validator(mode="after")
+    def _acp_has_a_prompt_of_its_own(self) -> Adapter:
+        if self.acp is not None and self.acp.prompt != "argv":
+            raise ValueError("'acp' takes no 'prompt': the protocol says how it is given")
+        return self

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from runner.config.startable import word_fault
+
 #: An id a user writes: `claude-agent-acp@0.64.0`, `acp-nocaps`, `fix-semver`.
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]*$", max_length=120)]
 
@@ -20,6 +22,9 @@ WEEK_S = 7 * 24 * 3600
 def _startable(words: list[str]) -> list[str]:
     if not words[0]:
         raise ValueError("its first word is empty, which starts nothing")
+    for number, word in enumerate(words):
+        if (fault := word_fault(word)) is not None:
+            raise ValueError(f"word {number} cannot be an argument: {fault}")
     return words
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import runner
-from runner.config.adapter import Adapter
+from runner.config.adapter import PLACEHOLDERS, Adapter, Launch
 from runner.config.base import on_disk
 from runner.config.cassette import NORMALISER_VERSION, Cassette
 from runner.config.fixture import CANARY, Fixture
@@ -26,6 +26,7 @@ from runner.config.nearest import quoted, suggest
 from runner.config.normaliser import Normaliser
 from runner.config.script import Script
 from runner.config.source import read_source, shown
+from runner.config.startable import server_faults, start_faults
 from runner.config.surface import Surface
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
@@ -39,6 +40,9 @@ MODEL_KINDS = {"scripted": "<script>", "replay": "<cassette>", "capture": "<upst
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,119}")
 #: Folders that make a directory the root of a checkout.
 _ROOT_FOLDERS = ("configs", "fixtures", "images")
+
+#: Values of placeholders as long as those of a run.
+_TYPICAL = dict.fromkeys(PLACEHOLDERS, "x" * 200)
 
 M = TypeVar("M", Adapter, Surface, Fixture, Script, Gate, Upstream, Cassette)
 
@@ -143,6 +147,10 @@ class Catalog:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
         return self._find(_FIXTURES, name, at).value
 
+    def loaded_fixture(self, name: str) -> Loaded[Fixture]:
+        """The same with its lines, for messages about its prompt."""
+        return self._find(_FIXTURES, name, None)
+
     def fixture_folder(self, name: str) -> Path:
         """The folder of a fixture's tree: what becomes the workspace."""
         return _FIXTURES.file(self.root, name).parent / "tree"
@@ -223,7 +231,10 @@ class Catalog:
             self._image(value.toolbox, loaded, "toolbox")
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
+        if isinstance(value, Surface):
+            _check_servers(loaded, value)
         if isinstance(value, Adapter):
+            _check_launches(loaded, value)
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
             self._image(value.image, loaded, "image")
@@ -273,6 +284,34 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if "/" in shelf.pattern else path.stem
+
+
+def _check_servers(loaded: Loaded[Any], surface: Surface) -> None:
+    for place, fault in server_faults(surface.mcp_servers):
+        raise loaded.error(("mcp_servers", *place), f"no agent can start this server: {fault}")
+
+
+def _check_launches(loaded: Loaded[Any], adapter: Adapter) -> None:
+    for transport in ("acp", "cli"):
+        for what, fault in _start_faults(adapter, transport, ""):
+            raise loaded.error((transport,), f"{what}: {fault}")
+
+
+def prompt_fault(adapter: Adapter, transport: str, prompt: str) -> str | None:
+    """Why an adapter cannot be started with a prompt, and what to do; None: it can."""
+    fault = next(iter(_start_faults(adapter, transport, prompt)), None)
+    if fault is None:
+        return None
+    told = f"adapter {quoted(adapter.id)} cannot be started with this prompt over {transport}: {fault[0]}: {fault[1]}"
+    return f"{told}; shorten it, or give it by 'prompt: stdin' or 'prompt: file' in the adapter's '{transport}'"
+
+
+def _start_faults(adapter: Adapter, transport: str, prompt: str) -> list[tuple[str, str]]:
+    launch: Launch | None = getattr(adapter, transport)
+    if launch is None:
+        return []
+    started = launch.filled({**_TYPICAL, "prompt": prompt}, adapter)
+    return list(start_faults(started.argv, started.env))
 
 
 def _check_script(loaded: Loaded[Any]) -> None:

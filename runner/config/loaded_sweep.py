@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.config.adapter import OPTIONAL_MEANINGS, Adapter
 from runner.config.cassette import Cassette
-from runner.config.catalog import Catalog
+from runner.config.catalog import Catalog, prompt_fault
 from runner.config.fixture import CANARY, Fixture
 from runner.config.gate import Comparison
 from runner.config.knobs import Knobs, overlay
@@ -154,6 +154,8 @@ class _Resolver:
         self.scripts: dict[str, Script] = {}
         self.upstreams: dict[str, Upstream] = {}
         self.cassettes: dict[str, Cassette] = {}
+        #: (adapter, transport, fixture) that were looked at.
+        self.prompted: set[tuple[str, str, str]] = set()
         #: Written out anywhere in the sweep, so that another entry may name them.
         self.written: dict[str, Policy] = {}
         for matrix in loaded.value.arms:
@@ -270,6 +272,8 @@ class _Resolver:
                 if surface is not None and getattr(adapter, surface.transport) is None and given:
                     needs = f"surface {quoted(name)} needs transport {surface.transport}"
                     self._fault((*here, "surfaces", i), f"{needs}, which adapter {quoted(adapter.id)} has not")
+                elif surface is not None:
+                    self._prompts(adapter, surface.transport, matrix)
             for i, name in enumerate(matrix.models):
                 script = self.scripts.get(name)
                 if script is not None and (given or not beyond(script, adapter)):
@@ -281,6 +285,16 @@ class _Resolver:
                     self._fault((*here, "models", i), f"{problem}{adapter.dialect}")
                 elif recorded is not None:
                     self._tapes(recorded, adapter, matrix, (*here, "models", i))
+
+    def _prompts(self, adapter: Adapter, transport: str, matrix: Matrix) -> None:
+        """What is no argument must not wait for the run to say so; a fault stands at the fixture's prompt."""
+        for fixture in (self.fixtures[name] for name in matrix.fixtures if name in self.fixtures):
+            if (adapter.id, transport, fixture.id) in self.prompted:
+                continue
+            self.prompted.add((adapter.id, transport, fixture.id))
+            fault = prompt_fault(adapter, transport, fixture.prompt)
+            if fault is not None:
+                self.errors.append(self.catalog.loaded_fixture(fixture.id).error(("prompt",), fault))
 
     def _tapes(self, cassette: Cassette, adapter: Adapter, matrix: Matrix, place: Place) -> None:
         """Every run needs a tape of its own."""

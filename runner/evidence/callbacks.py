@@ -8,7 +8,8 @@ from typing import Any
 
 from runner.acp.gates import METHODS, declared, gate
 from runner.evidence.intervals import Span
-from runner.evidence.messages import Message, as_count, as_object, exchanges
+from runner.evidence.messages import Message, as_object, exchanges
+from runner.wire.jsonrpc import error_code
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def callbacks(messages: Sequence[Message]) -> list[Callback]:
                 params=request.payload,
                 start_ns=request.t_ns,
                 end_ns=response.t_ns if response else None,
-                error=as_count(response.payload.get("code")) if response and response.kind == "error" else None,
+                error=error_code(response.payload) if response and response.kind == "error" else None,
                 declared=_declared(method, request.payload, capabilities),
             )
         )

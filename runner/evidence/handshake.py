@@ -10,13 +10,13 @@ from runner.evidence.messages import (
     Exchange,
     Message,
     Update,
-    as_count,
     as_list,
     as_object,
     as_text,
     exchanges,
     updates,
 )
+from runner.wire.numbers import count
 
 #: Requests that give the client a session.
 _OPENERS = ("session/new", "session/load", "session/resume")
@@ -64,7 +64,7 @@ def handshake(messages: Sequence[Message]) -> Handshake:
     modes = as_object(session.get("modes"))
     request = opened.request.payload if opened else {}
     return Handshake(
-        protocol_version=as_count(greeting.get("protocolVersion")),
+        protocol_version=count(greeting.get("protocolVersion")),
         agent_info=as_object(greeting.get("agentInfo")),
         capabilities=as_object(greeting.get("agentCapabilities")),
         auth_methods=_ids(greeting.get("authMethods")),

@@ -188,11 +188,6 @@ def as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def as_count(value: Any) -> int | None:
-    """The value if it is an integer (true and false are not)."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _message(frame: Frame, sender: Party) -> Message:
     # What the client does not parse counts for no more here: a line of that size is no message.
     plain = Message(frame.seq, frame.t_ns, sender, "invalid", frame.length, payload=_EMPTY)

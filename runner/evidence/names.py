@@ -15,6 +15,7 @@ from typing import Any
 from runner.evidence.handshake import Handshake
 from runner.evidence.permissions import Ask
 from runner.gateway.journal import Entry
+from runner.wire.numbers import bounded
 
 #: A nested object of capabilities is followed this deep; what lies below stands as its JSON text.
 _DEPTH = 6
@@ -65,15 +66,18 @@ def _leaves(value: Any, path: str, depth: int, found: dict[str, Any]) -> None:
     elif isinstance(value, list) and value and all(isinstance(part, str) for part in value):
         found.update({f"{prefix}{part}": True for part in value})
     elif path:
-        found[path] = True if value == {} else value if isinstance(value, bool | int | str) else json.dumps(value)
+        found[path] = True if value == {} else _plain(value)
 
 
 def config_options(hello: Handshake) -> dict[str, Any]:
     """Id -> value at the start, as text where it is no plain one."""
-    return {
-        name: value if isinstance(value, bool | int | str) else json.dumps(value)
-        for name, value in hello.config_options.items()
-    }
+    return {name: _plain(value) for name, value in hello.config_options.items()}
+
+
+def _plain(value: Any) -> bool | int | str:
+    """A value as a metric's: what is neither a word nor a number that all readers can hold is its JSON text."""
+    value = bounded(value)
+    return value if isinstance(value, bool | int | str) else json.dumps(value)
 
 
 def inside(paths: Iterable[str]) -> list[str]:

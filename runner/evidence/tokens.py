@@ -6,12 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runner.evidence.messages import Message, as_count, as_object, exchanges
+from runner.acp.findings import BAD_NUMBER
+from runner.evidence.messages import Message, as_object, exchanges, updates
 from runner.gateway.journal import Entry
+from runner.records.schema import Finding
 from runner.surfaces.cli_parsers import CliResult
+from runner.wire.numbers import Numbers, out_of_range
 
 #: Members of a prompt response's `usage` (schema v1) that make up its total.
 _PARTS = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens")
+_TOTAL = "totalTokens"
+#: Findings of one run that are kept.
+_KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Reported:
 
 
 def reported(messages: Sequence[Message], cli: CliResult | None) -> Reported | None:
-    """What the agent reports; None where it reports nothing.
+    """What the agent reports; None where it reports nothing, and where what it reports is no count (`bad_numbers`).
 
     A prompt response's `usage.totalTokens` counts, else the sum of its parts; turns are added up, and where one of
     several reports nothing the run has no figure. A usage_update is no substitute: its `used` is the size of the
@@ -31,11 +37,41 @@ def reported(messages: Sequence[Message], cli: CliResult | None) -> Reported | N
     """
     if cli is not None:
         return Reported(cli.usage.total, "cli-result") if cli.usage is not None else None
-    totals = [
-        _total(turn.result) for turn in exchanges(messages, "client", "session/prompt") if turn.result is not None
-    ]
-    known = [total for total in totals if total is not None]
-    return Reported(sum(known), "prompt-response") if known and len(known) == len(totals) else None
+    numbers = Numbers()
+    total = _reported(messages, numbers)
+    return Reported(total, "prompt-response") if total is not None and not numbers.faults else None
+
+
+def bad_numbers(messages: Sequence[Message]) -> list[Finding]:
+    """What is no count among the tokens that an agent reports over ACP, and the numbers of its answers and of its
+    usage updates that no reader of a record could hold."""
+    found: list[Finding] = []
+    for exchange in exchanges(messages, "client"):
+        answer = exchange.response
+        if answer is None or len(found) >= _KEPT:
+            continue
+        name = exchange.request.method or ""
+        numbers = Numbers()
+        rest = answer.payload
+        if name == "session/prompt":
+            _total(rest, numbers)
+            rest = {**rest, "usage": _without(as_object(rest.get("usage")), *_PARTS, _TOTAL)}
+        faults = [*numbers.faults, *out_of_range(rest, "result")]
+        found += [Finding(id=BAD_NUMBER, message=f"{name}: {fault}", seq=answer.seq) for fault in faults]
+    for update in updates(messages):
+        if update.kind == "usage_update" and len(found) < _KEPT:
+            numbers = Numbers()
+            cost = as_object(update.body.get("cost"))
+            numbers.count(update.body.get("used"), "used")
+            numbers.count(update.body.get("size"), "size")
+            numbers.amount(cost.get("amount"), "cost.amount")
+            rest = {**_without(update.body, "used", "size"), "cost": _without(cost, "amount")}
+            faults = [*numbers.faults, *out_of_range(rest, "update")]
+            found += [Finding(id=BAD_NUMBER, message=f"usage_update: {f}", seq=update.message.seq) for f in faults]
+    numbers = Numbers()
+    if _reported(messages, numbers) is None and numbers.faults and not found:
+        found.append(Finding(id=BAD_NUMBER, message=numbers.faults[0]))
+    return found[:_KEPT]
 
 
 def served(entries: Iterable[Entry]) -> int | None:
@@ -47,10 +83,18 @@ def served(entries: Iterable[Entry]) -> int | None:
     return sum(entry.usage.total for entry in main if entry.usage is not None) if main else None
 
 
-def _total(result: dict[str, object] | None) -> int | None:
+def _reported(messages: Sequence[Message], numbers: Numbers) -> int | None:
+    turns = exchanges(messages, "client", "session/prompt")
+    totals = [_total(turn.result, numbers) for turn in turns if turn.result is not None]
+    return None if None in totals else numbers.total(totals, "the turns' usage")
+
+
+def _total(result: dict[str, object] | None, numbers: Numbers) -> int | None:
     usage = as_object(as_object(result).get("usage"))
-    total = as_count(usage.get("totalTokens"))
-    if total is not None:
-        return total
-    parts = [part for key in _PARTS if (part := as_count(usage.get(key))) is not None]
-    return sum(parts) if parts else None
+    parts = [numbers.count(usage.get(key), f"usage.{key}") for key in _PARTS]
+    total = numbers.count(usage.get(_TOTAL), f"usage.{_TOTAL}")
+    return numbers.total(parts, "usage") if total is None else total
+
+
+def _without(value: dict[str, object], *keys: str) -> dict[str, object]:
+    return {key: part for key, part in value.items() if key not in keys}

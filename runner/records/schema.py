@@ -5,19 +5,19 @@ Times are CLOCK_MONOTONIC nanoseconds, durations milliseconds.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from runner.config.outcome import outcome_names
+from runner.wire.numbers import bounded
 
 SCHEMA_VERSION = 1
 
 #: The phases of a run, in order.
 PHASES = (
     "create", "start", "prepare", "initialize", "session_new", "configure",
-    "prompt", "quiet", "exit", "collect", "verify", "remove",
+    "look", "prompt", "quiet", "exit", "collect", "verify", "remove",
 )  # fmt: skip
 
 
@@ -28,16 +28,9 @@ class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-def _sayable(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {key: _sayable(one) for key, one in value.items()}
-    return [_sayable(one) for one in value] if isinstance(value, list) else value
-
-
-#: What an agent sent. It may say 1e999, which is read as an infinity and for which JSON has no word: kept as text.
-Sent = Annotated[dict[str, Any], BeforeValidator(_sayable)]
+#: What an agent sent. Numbers that a reader of the record may have no word for (1e999, thousands of digits) are kept as
+#: text, and what is nested deeper than readers go is left out.
+Sent = Annotated[dict[str, Any], BeforeValidator(bounded)]
 
 
 def _closed(outcome: str) -> str:
@@ -185,6 +178,9 @@ class Verdict(Schema):
 
 class Turn(Schema):
     """One prompt. ACP: sent / answered; CLI: spawn / result line."""
+
+    # It is filled in as the turn goes on: `usage` is bounded then, too.
+    model_config = ConfigDict(validate_assignment=True)
 
     sent_ns: int
     result_ns: int | None = None

@@ -8,12 +8,14 @@ from typing import Any
 
 from runner import flaky
 from runner.evidence import cost, metrics
+from runner.evidence.work import UNTIMED
 from runner.outcome import MISSING
 from runner.plan import FRESH, Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.report.model import Arm, Exact, Report, Warning, same
+from runner.report.model import TIMES_LEFT_OUT, Arm, Exact, Report, Warning, same
 from runner.report.samples import MIN_RUNS, summary
+from runner.wire.numbers import measure
 
 #: Outcomes after which a run says nothing about its agent.
 _UNMEASURED = frozenset({"aborted", "infra"})
@@ -77,7 +79,7 @@ def _arm(
     head = planned[0]
     if not head.model.startswith(_REPEATABLE):
         for name in [name for name, found in exact.items() if _is_numeric(found)]:
-            sampled[name] = summary([_number(value) for value in exact.pop(name).values])
+            sampled[name] = summary([measure(value) for value in exact.pop(name).values])
     arm = Arm(
         name=head.arm,
         adapter=head.adapter,
@@ -132,11 +134,7 @@ def _sampled_names(runs: Sequence[Record]) -> list[str]:
 
 
 def _is_numeric(found: Exact) -> bool:
-    return any(_number(value) is not None for value in found.values)
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return any(measure(value) is not None for value in found.values)
 
 
 #: Things found at a start that a warning names.
@@ -144,8 +142,8 @@ _NAMED = 2
 
 
 def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) -> list[Warning]:
-    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, and a
-    start that was not clean, whatever the reset."""
+    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, times
+    that say nothing, and a start that was not clean, whatever the reset."""
     found: list[Warning] = []
     for cell in cells:
         tries = attempts.get(cell.name, [])
@@ -175,6 +173,10 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         if cut and not cell.warmup:
             amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(cut.items()))
             found.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
+        untimed = next((one for one in last.findings if one.id in UNTIMED), None)
+        if untimed is not None and not cell.warmup:
+            message = f"{cell.name}: its times are left out: {untimed.id}, {untimed.message}"
+            found.append(Warning(id=TIMES_LEFT_OUT, message=message, cell=cell.name))
         if last.pristine is False:
             left = [f"{one.kind} {one.path}" for one in last.found_at_start]
             named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import Future
+from typing import Literal
+
 from runner import __version__
 from runner.acp.client import Client
 from runner.acp.events import (
@@ -16,22 +20,28 @@ from runner.acp.events import (
     SessionCreated,
     Update,
 )
-from runner.acp.findings import CANCEL_NOT_HONOURED, OVERSIZE
+from runner.acp.findings import CANCEL_NOT_HONOURED, DUPLICATE_OPTION_ID, OVERSIZE
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
 from runner.config.policy import Cancel
-from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
+from runner.errors import AgentError, AgentGaveUp, InfraError, PhaseTimeout
 from runner.records.schema import Finding, Turn
+from runner.sandbox.channel import GuestRefused, Reply
+from runner.surfaces.authentication import Method, advice, named, offered
 from runner.surfaces.callbacks import Answer, Callbacks
 from runner.surfaces.documents import Documents
-from runner.surfaces.driver import Driver, Scene
+from runner.surfaces.driver import Driver, Scene, exit_words
 from runner.surfaces.probes import Prober
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
-from runner.wire.jsonrpc import Id
+from runner.wire.jsonrpc import AUTH_REQUIRED, Id
 
 CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
+#: What an agent without a login answers with `auth required`.
+_WANT_LOGIN = frozenset({"session/new", "session/prompt"})
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
+#: Seconds for a look at the workspace; an agent may have filled it.
+_LOOK_S = 10.0
 #: Updates that are held for probes.
 _UPDATES = 100_000
 #: Kind of session/update -> the moment it is, for a policy that cancels.
@@ -39,7 +49,8 @@ _MOMENTS = {"agent_message_chunk": "text", "tool_call": "tool", "tool_call_updat
 
 
 class AcpDriver(Driver):
-    """initialize -> session/new -> mode and options -> session/prompt -> quiet window -> probes."""
+    """initialize -> authenticate (where the adapter says so) -> session/new -> mode and options -> session/prompt ->
+    quiet window -> probes."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -70,6 +81,9 @@ class AcpDriver(Driver):
         with scene.phases.phase("initialize"):
             self.send(self.client.initialize(CLIENT_INFO))
             self.wait("initialize", limits.initialize, lambda: self.client.initialized is not None)
+        if scene.session.authenticate is not None:
+            with scene.phases.phase("authenticate"):
+                self._authenticate(scene.session.authenticate)
         with scene.phases.phase("session_new"):
             new = self.client.session_new(scene.cwd, scene.surface.mcp_servers, scene.additional_directories)
             self.send(new)
@@ -77,9 +91,14 @@ class AcpDriver(Driver):
         assert self._session is not None
         with scene.phases.phase("configure"):
             self._configure(self._session)
+        if scene.awaited:
+            with scene.phases.phase("mcp_connected"):
+                self._await_servers()
         if scene.surface.settle_s:
             with scene.phases.phase("settle"):
                 self.read_on(scene.surface.settle_s)
+        with scene.phases.phase("look"):
+            self._look()
         with scene.phases.phase("prompt"):
             self.prompt(self._session, scene.prompt)
         with scene.phases.phase("quiet"):
@@ -97,6 +116,29 @@ class AcpDriver(Driver):
     def send(self, line: bytes) -> Frame | None:
         return self.scene.pipe.send(line) if line else None
 
+    def _authenticate(self, wanted: str) -> None:
+        """Send what the adapter names where the agent offers it; else say so and go on: it may want none after all.
+
+        :raises AgentError: it was answered with an error.
+        """
+        methods = self._auth_methods()
+        method = next((one for one in methods if one.id == wanted), None)
+        if method is None:
+            self._note(
+                "auth-method-not-offered",
+                f"authentication method {wanted!r} is not offered (offered: {named(methods)}), so it was not sent",
+            )
+        elif not method.supported:
+            self._note(
+                "auth-method-not-supported", f"authentication method {method} needs a person, so it was not sent"
+            )
+        else:
+            self._ask_once(self.client.call("authenticate", {"methodId": wanted}), "authenticate")
+
+    def _auth_methods(self) -> list[Method]:
+        hello = self.client.initialized
+        return offered(hello.result) if hello is not None else []
+
     def _configure(self, session: SessionCreated) -> None:
         """Pin the mode and the options explicitly, so that an agent's default never decides a comparison."""
         scene = self.scene
@@ -110,10 +152,40 @@ class AcpDriver(Driver):
         for option, value in {**scene.session.config_options, **scene.surface.config_options}.items():
             self._ask_once(self.client.set_config_option(session.session_id, option, value))
 
-    def _ask_once(self, line: bytes) -> None:
+    def _await_servers(self) -> None:
+        """Until the session's servers are ready; one that is not in time is the run's to show, not ours to end."""
+        try:
+            self.wait("mcp_connected", self.scene.deadlines.mcp_connected, lambda: self.scene.awaited <= self.ready)
+        except PhaseTimeout:
+            missing = len(self.scene.awaited - self.ready)
+            told = f"{missing} of {len(self.scene.awaited)} MCP servers not ready"
+            self._note(
+                "mcp-not-connected", f"{told} within {self.scene.deadlines.mcp_connected:g} s; prompted all the same"
+            )
+
+    def _look(self) -> None:
+        """What has changed in the workspace already: a change within the turn would hide an earlier one."""
+        seen: list[str] | None = None
+
+        def ready(reply: Future[Reply]) -> None:
+            nonlocal seen
+            with contextlib.suppress(GuestRefused, InfraError):
+                seen = [one["path"] for one in reply.result()["changes"] if one["kind"] == "file"]
+            seen = seen or []
+
+        scene = self.scene
+        skip = [".git", *scene.adapter.state_dirs]
+        self.when_done(scene.guest.submit("changes", workspace=scene.cwd, skip=skip), ready)
+        try:
+            self.wait("look", _LOOK_S, lambda: seen is not None)
+        except PhaseTimeout:
+            self._note("not-looked-at", f"the workspace could not be looked at within {_LOOK_S:g} s before the prompt")
+        self.played.early_changes = seen or []
+
+    def _ask_once(self, line: bytes, phase: Literal["authenticate", "configure"] = "configure") -> None:
         seen = self._configured
         self.send(line)
-        self.wait("configure", self.scene.deadlines.configure, lambda: self._configured > seen)
+        self.wait(phase, getattr(self.scene.deadlines, phase), lambda: self._configured > seen)
 
     def prompt(self, session: SessionCreated, text: str) -> None:
         """One turn, cancelled where the policy says so.
@@ -225,6 +297,8 @@ class AcpDriver(Driver):
 
     def _peer_error(self, event: PeerError) -> None:
         words = f"{event.method} was answered with an error: {event.message}"
+        if event.code == AUTH_REQUIRED and event.method in _WANT_LOGIN and self._auth_methods():
+            words += f"; {advice(self._auth_methods(), self.scene.session.authenticate)}"
         if self.played.turns and event.method != "session/prompt":
             return  # a probe's, which reports it itself
         if event.method in _CONFIGURING:
@@ -233,7 +307,7 @@ class AcpDriver(Driver):
         elif event.method == "session/prompt":
             self._turn_over = True
             raise AgentGaveUp(words)
-        elif event.method == "session/new":
+        elif event.method in ("authenticate", "session/new"):
             raise AgentGaveUp(words)
 
     def _end_turn(self, event: PromptDone) -> None:
@@ -250,6 +324,8 @@ class AcpDriver(Driver):
             return  # it stays open until the cancel, which answers it
         self._has_come("tool")
         decision = decide(self.scene.policy, event.params, self.client.tool_calls.calls)
+        if decision.duplicate is not None:
+            self.client.note(DUPLICATE_OPTION_ID, f"several options have the id {decision.duplicate!r}", event.seq)
         if decision.note:
             self._note("policy-fallback", decision.note, event.seq)
         answer = decision.kind or decision.outcome
@@ -286,7 +362,18 @@ class AcpDriver(Driver):
         if self.scene.policy.cancel is not None and not any(turn.cancelled for turn in self.played.turns):
             told = f"no turn was cancelled: {self.scene.policy.cancel.at} never came, or too late"
             self._note("cancel-moment-missed", told)
+        self._note_crash()
         self.played.ledger, self.played.buffers = self.documents.close()
         self.client.finish()
         for found in self.client.findings.kept:
             self._note(found.id, found.message, found.seq)
+
+    def _note_crash(self) -> None:
+        """An agent that answered well and then died is no agent-error, and its death is worth knowing."""
+        event = self.played.exit
+        if event is None or not self.played.turns or self.played.turns[-1].result_ns is None:
+            return
+        if self.played.ended_by == "itself" and (event.get("signal") or event.get("code") != 0):
+            self._note("crash-after-answer", f"after its last answer it ended with {exit_words(event)}")
+        elif event.get("oom"):
+            self._note("out-of-memory", "memory ran out during the run, and one of its processes was killed")

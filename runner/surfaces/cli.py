@@ -1,4 +1,4 @@
-"""The CLI surface: one prompt on the command line, standard input closed at once, what standard output tells."""
+"""The CLI surface: one prompt, on the command line, in a file or on standard input; what standard output tells."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class CliDriver(Driver):
 
     def play(self) -> None:
         limits = self.scene.deadlines
+        if self.scene.launch.prompt == "stdin":
+            self.scene.pipe.send(self.scene.prompt.encode() + b"\n")
         self.scene.pipe.close_stdin()
         with self.scene.phases.phase("prompt"):
             self.wait("first_update", limits.first_update, lambda: self._spoke or self.played.exit is not None)

@@ -5,6 +5,7 @@ What the fields mean was read off the programs' own output. A figure that a form
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from runner.surfaces.cli_result import (
@@ -13,12 +14,13 @@ from runner.surfaces.cli_result import (
     Kinds,
     Lines,
     Stream,
-    as_count,
     as_list,
-    as_number,
     as_object_value,
     as_text,
+    number_findings,
 )
+
+_CLINE_USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
@@ -47,13 +49,13 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         result = {}
     stats = as_object_value(result.get("stats"))
     models = [as_object_value(one) for one in as_object_value(stats.get("models")).values()] or [stats]
-    main = max(models, key=lambda one: as_count(one.get("total_tokens")) or 0)
+    main = max(models, key=lambda one: stream.numbers.count(one.get("total_tokens"), "stats.total_tokens") or 0)
     return _result(
         "gemini-stream-json",
         stream,
         result_ns,
-        usage=_usage(main, "input", "output_tokens", "cached"),
-        duration_ms=as_number(stats.get("duration_ms")),
+        usage=stream.usage(main, "stats", "input", "output_tokens", "cached"),
+        duration_ms=stream.numbers.amount(stats.get("duration_ms"), "stats.duration_ms"),
         subtype=as_text(result.get("status")),
         is_error=result.get("status") not in (None, "success"),
         text="".join(stream.spoken),
@@ -91,14 +93,16 @@ def codex_json(lines: Lines, kinds: Kinds) -> CliResult:
         stream.no_result()
         ended = {}
     usage = as_object_value(ended.get("usage"))
-    cached = as_count(usage.get("cached_input_tokens")) or 0
-    counted = _usage(usage, "input_tokens", "output_tokens")
+    counted = stream.usage(usage, "usage", "input_tokens", "output_tokens", "cached_input_tokens")
+    if counted is not None and counted.cached_read > counted.input:
+        stream.numbers.fault("usage.cached_input_tokens: more than the input that it is a part of")
+        counted = None
     return _result(
         "codex-json",
         stream,
         ended_ns,
         # Its input holds what came from the cache.
-        usage=CliUsage(counted.input - cached, counted.output, cached) if counted is not None else None,
+        usage=replace(counted, input=counted.input - counted.cached_read) if counted is not None else None,
         subtype=as_text(ended.get("type")),
         is_error=ended.get("type") == "turn.failed",
     )
@@ -109,7 +113,7 @@ def opencode_json(lines: Lines, kinds: Kinds) -> CliResult:
     last `step_finish` whose reason is not tool calls is the result. `error` lines are errors.
     """
     stream = Stream(lines, kinds)
-    total = [0, 0, 0, 0]
+    total: CliUsage | None = CliUsage(0, 0)
     steps = 0
     reason: str | None = None
     result_ns: int | None = None
@@ -126,8 +130,8 @@ def opencode_json(lines: Lines, kinds: Kinds) -> CliResult:
             case "step_finish":
                 tokens, steps = as_object_value(part.get("tokens")), steps + 1
                 cache = as_object_value(tokens.get("cache"))
-                parts = (tokens.get("input"), tokens.get("output"), cache.get("read"), cache.get("write"))
-                total = [sum_ + (as_count(one) or 0) for sum_, one in zip(total, parts, strict=True)]
+                told = {**tokens, "cache.read": cache.get("read"), "cache.write": cache.get("write")}
+                total = stream.added(total, told, "tokens", "input", "output", "cache.read", "cache.write")
                 reason = as_text(part.get("reason"))
                 if reason != "tool-calls":
                     result_ns = t_ns
@@ -139,7 +143,7 @@ def opencode_json(lines: Lines, kinds: Kinds) -> CliResult:
         "opencode-json",
         stream,
         result_ns,
-        usage=CliUsage(*total) if steps else None,
+        usage=total if steps else None,
         turns=steps,
         stop=reason,
         is_error=failed,
@@ -198,11 +202,9 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
         "cline-json",
         stream,
         result_ns,
-        usage=_usage(
-            as_object_value(result.get("usage")), "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"
-        ),
-        duration_ms=as_number(result.get("durationMs")),
-        turns=as_count(result.get("iterations")),
+        usage=stream.usage(as_object_value(result.get("usage")), "usage", *_CLINE_USAGE),
+        duration_ms=stream.numbers.amount(result.get("durationMs"), "durationMs"),
+        turns=stream.numbers.count(result.get("iterations"), "iterations"),
         subtype=reason,
         is_error=reason not in (None, "completed"),
         text=as_text(result.get("text")) or "\n".join(stream.spoken),
@@ -215,12 +217,6 @@ def _result(parser: str, stream: Stream, result_ns: int | None, **fields: Any) -
         parser=parser,
         result_ns=result_ns,
         tool_calls=stream.calls,
-        findings=tuple(stream.findings),
+        findings=(*stream.findings, *number_findings(stream.numbers)),
         **{"text": "\n".join(stream.spoken), **fields},
     )
-
-
-def _usage(counts: dict[str, Any], *keys: str) -> CliUsage | None:
-    """Tokens by the format's own keys: input, output, and what it says of the cache; None where it says neither."""
-    found = [as_count(counts.get(key)) for key in keys]
-    return CliUsage(*(one or 0 for one in found)) if found[0] is not None or found[1] is not None else None

@@ -20,13 +20,15 @@ from runner.surfaces.cli_result import (
     CliUsage,
     Kinds,
     Lines,
-    as_count,
     as_list,
-    as_number,
     as_object,
+    as_object_value,
     as_text,
     excerpt,
+    number_findings,
+    usage_of,
 )
+from runner.wire.numbers import Numbers
 
 __all__ = ["CliResult", "CliToolCall", "CliUsage", "Kinds", "Lines", "kinds_of", "parse"]
 
@@ -68,6 +70,8 @@ STREAM_JSON_KINDS = {
     "ReportFindings": "think",
     "ExitPlanMode": "switch_mode",
 }
+#: The format's names for tokens in, out, from the cache and into it.
+_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def kinds_of(adapter: Adapter) -> dict[str, str]:
@@ -138,6 +142,7 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
     if result is None:
         findings.append(Finding(id="no-result", message="the output ended without a result line"))
         result = {}
+    numbers = Numbers()
     denied = tuple(
         identity
         for denial in as_list(result.get("permission_denials"))
@@ -146,10 +151,10 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
     return CliResult(
         parser="claude-stream-json",
         result_ns=result_ns,
-        duration_ms=as_number(result.get("duration_ms")),
-        duration_api_ms=as_number(result.get("duration_api_ms")),
-        turns=as_count(result.get("num_turns")),
-        usage=_usage(result.get("usage")),
+        duration_ms=numbers.amount(result.get("duration_ms"), "duration_ms"),
+        duration_api_ms=numbers.amount(result.get("duration_api_ms"), "duration_api_ms"),
+        turns=numbers.count(result.get("num_turns"), "num_turns"),
+        usage=usage_of(numbers, as_object_value(result.get("usage")), "usage", *_USAGE),
         tool_calls=calls,
         denied=denied,
         stop=as_text(result.get("stop_reason")),
@@ -160,7 +165,7 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         model=as_text(init.get("model")),
         permission_mode=as_text(init.get("permissionMode")),
         tools=tuple(tool for tool in as_list(init.get("tools")) if isinstance(tool, str)),
-        findings=tuple(findings),
+        findings=(*findings, *number_findings(numbers)),
     )
 
 
@@ -190,15 +195,3 @@ def _blocks(line: dict[str, Any]) -> list[dict[str, Any]]:
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [block for block in as_list(content) if isinstance(block, dict)]
-
-
-def _usage(value: Any) -> CliUsage | None:
-    if not isinstance(value, dict):
-        return None
-    counts = [
-        as_count(value.get(key))
-        for key in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    ]
-    if counts[0] is None and counts[1] is None:
-        return None
-    return CliUsage(*(count or 0 for count in counts))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runner.acp.findings import BAD_NUMBER
 from runner.records.schema import Finding
+from runner.wire.numbers import Numbers
 
 #: (arrival in ns, the line's bytes without or with its LF).
 Lines = Iterable[tuple[int, bytes]]
@@ -83,6 +84,7 @@ class Stream:
     calls: dict[str, CliToolCall] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     spoken: list[str] = field(default_factory=list)
+    numbers: Numbers = field(default_factory=Numbers)
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(arrival, object) of each line that is a JSON object; any other one that is not blank is a finding."""
@@ -108,6 +110,26 @@ class Stream:
         if call is not None:
             self.calls[call.id] = replace(call, failed=failed)
 
+    def usage(self, counts: dict[str, Any], field: str, *keys: str) -> CliUsage | None:
+        """Tokens by the format's own keys below `field`; see `usage_of`."""
+        return usage_of(self.numbers, counts, field, *keys)
+
+    def added(self, total: CliUsage | None, counts: dict[str, Any], field: str, *keys: str) -> CliUsage | None:
+        """`total` and one step's tokens; None once a step's were no numbers, or the sum is out of range."""
+        faults = len(self.numbers.faults)
+        usage = self.usage(counts, field, *keys)
+        if total is None or len(self.numbers.faults) > faults:
+            return None
+        if usage is None:
+            return total
+        summed = CliUsage(
+            total.input + usage.input,
+            total.output + usage.output,
+            total.cached_read + usage.cached_read,
+            total.cached_write + usage.cached_write,
+        )
+        return summed if self.numbers.total([summed.total], field) is not None else None
+
     def no_result(self) -> None:
         """The format has a last line, and it did not come."""
         self.findings.append(Finding(id="no-result", message="the output ended without a result line"))
@@ -115,6 +137,24 @@ class Stream:
     def _kind(self, name: str) -> str:
         # Some formats say the tool's family first: `file_system.bash`.
         return self.kinds.get(name) or self.kinds.get(name.rpartition(".")[2]) or "other"
+
+
+def usage_of(numbers: Numbers, counts: dict[str, Any], field: str, *keys: str) -> CliUsage | None:
+    """Tokens by a format's own keys: input, output, and what it says of the cache.
+
+    None where it says neither input nor output, and where any of them is no count: a part is no figure of the whole.
+    """
+    faults = len(numbers.faults)
+    found = [numbers.count(counts.get(key), f"{field}.{key}") for key in keys]
+    numbers.total(found, field)
+    if len(numbers.faults) > faults or (found[0] is None and found[1] is None):
+        return None
+    return CliUsage(*(one or 0 for one in found))
+
+
+def number_findings(numbers: Numbers) -> list[Finding]:
+    """What was no number of its kind in the output."""
+    return [Finding(id=BAD_NUMBER, message=fault) for fault in numbers.faults]
 
 
 def as_object(raw: bytes) -> dict[str, Any] | None:
@@ -135,21 +175,6 @@ def as_list(value: Any) -> list[Any]:
 
 def as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def as_number(value: Any) -> float | None:
-    """The value if it is a number that can be measured with: Python's JSON reads NaN and 1e999 too."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def as_count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def excerpt(raw: bytes) -> str:

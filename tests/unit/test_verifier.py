@@ -40,6 +40,7 @@ def test_all_tests_pass() -> None:
         ({"output": TAP.format(passes=1, fails=2), "exit_code": 1}, "1 of 3 tests pass"),
         ({"output": "# tests 1\n# pass 1\n# fail 0\n"}, "1 tests ran, 3 are expected"),
         ({"output": ""}, "0 tests ran"),
+        ({"output": "# tests 3\n# pass " + "3" * 5000 + "\n# fail 0\n"}, "0 of 3 tests pass"),
         ({"exit_code": 7}, "exits 7"),
         ({"timed_out": True, "exit_code": None}, "did not end within 60 s (verify.timeout_s)"),
         ({"limits": ["memory"], "exit_code": 137}, "ran out of memory (verify.limits.memory_mb: 2048)"),

@@ -24,6 +24,7 @@ option_lists = st.lists(
         }
     ),
     max_size=6,
+    unique_by=lambda option: option["optionId"],
 )
 
 
@@ -203,3 +204,29 @@ def test_another_call_s_announcement_does_not_count() -> None:
 def test_no_params_bring_it_down(params: Any) -> None:
     decision = decide(RULES, params if isinstance(params, dict) else {}, {})
     assert decision.outcome in ("selected", "cancelled", "never")
+
+
+@pytest.mark.parametrize("answer", [*KINDS, "cancelled", "never"])
+@pytest.mark.parametrize(
+    "offered",
+    [
+        options("x:allow_once", "x:reject_once"),
+        options("x:reject_once", "y:allow_once", "x:allow_always"),
+        options("x:allow_once", "x:allow_once", "no:reject_once"),
+        options("x:later_kind", "x:allow_once"),
+    ],
+)
+def test_an_id_that_names_two_options_is_never_chosen(answer: Any, offered: list[dict[str, Any]]) -> None:
+    decision = decided(BUILTIN[answer], offered)
+    assert decision.duplicate == "x"
+    assert decision.outcome == ("never" if answer == "never" else "cancelled")
+    assert (decision.option_id, decision.kind, decision.note) == (None, None, "")
+
+
+def test_no_options_and_unknown_kinds_are_answered_cancelled_and_said() -> None:
+    assert decided(BUILTIN["allow_once"], []).note == "no allow_once offered (offered: none), answered cancelled"
+    unknown = decided(BUILTIN["allow_once"], options("x:allow_for_ever"))
+    assert (unknown.outcome, unknown.note) == (
+        "cancelled",
+        "no allow_once offered (offered: allow_for_ever), answered cancelled",
+    )

@@ -125,5 +125,5 @@ def test_keys_at_goes_through_unions_lists_and_mappings() -> None:
     assert keys_at(Sweep, ("arms", 0, "policies", 0, "Policy")) == list(Policy.model_fields)
     assert keys_at(Sweep, ("arms", 0, "policies", 0, "Policy", "rules", 1)) == ["answer", "kind", "path", "command"]
     assert keys_at(Adapter, ("tools", "read", 0)) == ["tool", "arguments"]
-    assert keys_at(Adapter, ("acp",)) == ["command", "env", "home", "binary", "parser"]
+    assert keys_at(Adapter, ("acp",)) == ["command", "env", "home", "binary", "parser", "prompt"]
     assert keys_at(Sweep, ("seed",)) == []

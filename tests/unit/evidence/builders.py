@@ -30,6 +30,11 @@ def at(ms: float) -> int:
     return SPAWN_NS + round(ms * 1e6)
 
 
+def _line(body: dict[str, Any]) -> bytes:
+    """An infinity is written as an agent can say it: `1e999`."""
+    return json.dumps({"jsonrpc": "2.0", **body}).replace("Infinity", "1e999").encode()
+
+
 class Log:
     """Writes frames one after the other; `wait` moves the clock."""
 
@@ -55,10 +60,10 @@ class Log:
         return seq
 
     def client(self, **body: Any) -> int:
-        return self.raw("stdin", json.dumps({"jsonrpc": "2.0", **body}).encode())
+        return self.raw("stdin", _line(body))
 
     def agent(self, **body: Any) -> int:
-        return self.raw("stdout", json.dumps({"jsonrpc": "2.0", **body}).encode())
+        return self.raw("stdout", _line(body))
 
     def request(self, method: str, after: float = 0, result: Any = None, error: Any = None, **params: Any) -> int:
         """A request of the client and its response `after` ms later; the request's seq."""

@@ -357,3 +357,19 @@ def test_names_tried_are_null_where_nobody_listened() -> None:
 def test_what_a_report_is_too_old_to_have(name: str, older: bool, newer: bool) -> None:
     assert metrics.measured(name, {"tool_calls": 1}) is older
     assert metrics.measured(name, {"tool_calls": 1, "tools_offered": None}) is newer
+
+
+def test_what_an_agent_says_of_itself_becomes_figures_that_every_reader_holds() -> None:
+    deep: Any = 1
+    for _ in range(400):
+        deep = [deep]
+    said = {"id": "x", "currentValue": 10**400}, {"id": "y", "currentValue": deep}, {"id": "z", "currentValue": 1e999}
+    log = Log()
+    log.request("initialize", result={"protocolVersion": 1, "agentCapabilities": {"n": 2**70, "deep": deep}})
+    log.request("session/new", result={"sessionId": "s", "configOptions": list(said)})
+    found = exact(log)
+    assert found["config_options.x"] == "1e400 or so"
+    assert found["config_options.z"] == "inf"
+    assert found["capabilities.n"] == "1e21 or so"
+    assert found["config_options.y"] == found["capabilities.deep"]
+    assert '"..."' in found["capabilities.deep"]

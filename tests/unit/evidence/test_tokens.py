@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runner.evidence.tokens import Reported, reported, served
+from runner.evidence.tokens import Reported, bad_numbers, reported, served
 from runner.surfaces.cli_parsers import CliResult, CliUsage
 from tests.unit.evidence.builders import Log, entry
 
@@ -71,3 +71,60 @@ def test_served_counts_main_requests_only() -> None:
     assert served(entries) == 2101
     assert served([entry(0, 1, kind="side")]) is None
     assert served([]) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        ({"totalTokens": float("inf")}, "usage.totalTokens: inf is out of range"),
+        ({"totalTokens": 2**64}, "usage.totalTokens: 18446744073709551616 is out of range"),
+        ({"totalTokens": 5, "inputTokens": -1}, "usage.inputTokens: -1 is negative"),
+        ({"totalTokens": "5"}, "usage.totalTokens: the text '5' in place of a number"),
+        ({"totalTokens": True}, "usage.totalTokens: a boolean in place of a number"),
+        ({"totalTokens": 1.5}, "usage.totalTokens: 1.5 is no whole number"),
+        ({"inputTokens": 2**53 - 1, "outputTokens": 1}, "usage: the sum is out of range"),
+        ({"inputTokens": 10**4299, "outputTokens": 10**4299}, "usage.inputTokens: 1e4299 or so is out of range"),
+    ],
+)
+def test_what_is_no_count_is_a_finding_and_no_figure(usage: Any, words: str) -> None:
+    messages = turn(usage).messages
+    assert reported(messages, None) is None
+    first = bad_numbers(messages)[0]
+    assert (first.id, first.message, first.seq) == ("bad-number", f"session/prompt: {words}", 1)
+
+
+def test_a_sum_over_turns_is_bounded() -> None:
+    log = turn({"totalTokens": 2**53 - 1})
+    log.end(log.prompt(), usage={"totalTokens": 1})
+    assert reported(log.messages, None) is None
+    assert [one.message for one in bad_numbers(log.messages)] == ["the turns' usage: the sum is out of range"]
+
+
+def test_numbers_beside_the_counts_and_of_usage_updates() -> None:
+    log = Log().initialize()
+    prompt = log.prompt()
+    log.update("usage_update", used=-1, size=1e999, cost={"amount": -0.5, "currency": "USD"}, _meta={"n": 10**400})
+    log.usage(5).end(prompt, usage=REAL | {"_meta": {"n": 1e999}})
+    assert [one.message for one in bad_numbers(log.messages)] == [
+        "session/prompt: result.usage._meta.n: inf is out of range",
+        "usage_update: used: -1 is negative",
+        "usage_update: size: inf is out of range",
+        "usage_update: cost.amount: -0.5 is negative",
+        "usage_update: update._meta.n: 1e400 or so is out of range",
+    ]
+    assert reported(log.messages, None) == Reported(5410, "prompt-response")
+
+
+def test_a_run_whose_numbers_are_numbers_has_no_such_finding() -> None:
+    log = Log().initialize().session()
+    prompt = log.prompt()
+    log.usage(1000).end(prompt, usage=REAL)
+    assert bad_numbers(log.messages) == []
+
+
+def test_findings_of_a_flood_are_bounded() -> None:
+    log = Log()
+    prompt = log.prompt()
+    for _ in range(1000):
+        log.usage(-1)
+    assert len(bad_numbers(log.end(prompt).messages)) == 100

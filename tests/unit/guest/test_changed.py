@@ -181,7 +181,8 @@ def test_the_verifier_has_the_same_files_as_from_a_whole_archive(tmp_path: Path,
             env={"PATH": "/usr/bin:/bin"},
         )
         verify.verify(request, Layout(str(made_folder / "workspace"), str(made_folder / "home")))
-        (answer,) = recorder.sent
+        testing, answer = recorder.sent
+        assert testing["event"] == "testing"
         found.append({key: answer[key] for key in ("changes", "status", "patch", "workspace", "output", "skipped")})
     assert found[0] == found[1]
     assert (found[0]["workspace"] == agent.tree) == (script == "" or not found[0]["changes"])

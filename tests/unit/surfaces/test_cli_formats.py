@@ -200,3 +200,55 @@ def test_no_value_breaks_a_parser(name: str, lines: list[dict[str, Any]], data: 
     line = data.draw(st.sampled_from(lines))
     changed = {key: doctored(value) if key != "type" else value for key, value in line.items()}
     assert read(name, [*lines, changed]).parser == name
+
+
+def doctored(lines: list[dict[str, Any]], *path: str, value: Any) -> list[dict[str, Any]]:
+    """The lines with `value` at `path` of the last one that has it."""
+    copy = json.loads(json.dumps(lines))
+    for line in reversed(copy):
+        place = line
+        for name in path[:-1]:
+            place = place.get(name) if isinstance(place.get(name), dict) else {}
+        if path[-1] in place:
+            place[path[-1]] = value
+            return list(copy)
+    raise AssertionError(path)
+
+
+OPENCODE_TOKENS = ("part", "tokens", "output")
+NUMBERS: list[tuple[str, list[dict[str, Any]], tuple[str, ...], str]] = [
+    ("gemini-stream-json", GEMINI, ("stats", "duration_ms"), "stats.duration_ms"),
+    ("codex-json", CODEX, ("usage", "input_tokens"), "usage.input_tokens"),
+    ("codex-json", CODEX, ("usage", "cached_input_tokens"), "usage.cached_input_tokens"),
+    ("opencode-json", OPENCODE, OPENCODE_TOKENS, "tokens.output"),
+    ("cline-json", CLINE, ("durationMs",), "durationMs"),
+    ("cline-json", CLINE, ("usage", "inputTokens"), "usage.inputTokens"),
+    ("cline-json", CLINE, ("iterations",), "iterations"),
+]
+
+
+@pytest.mark.parametrize("value", [-1, 2**63, 10**4299, 1e999, True, "7"])
+@pytest.mark.parametrize(("parser", "lines", "path", "field"), NUMBERS)
+def test_a_bad_number_is_a_finding_and_no_figure(
+    parser: str, lines: list[dict[str, Any]], path: tuple[str, ...], field: str, value: Any
+) -> None:
+    result = read(parser, doctored(lines, *path, value=value))
+    assert [(one.id, one.message.partition(": ")[0]) for one in result.findings] == [("bad-number", field)]
+    figures = {"duration": result.duration_ms, "turns": result.turns, "usage": result.usage}
+    name = "duration" if "duration" in field else "turns" if field == "iterations" else "usage"
+    assert figures[name] is None
+
+
+def test_more_from_the_cache_than_came_in_is_no_negative_input() -> None:
+    result = read("codex-json", doctored(CODEX, "usage", "cached_input_tokens", value=10**6))
+    assert result.usage is None
+    assert [one.id for one in result.findings] == ["bad-number"]
+
+
+def test_steps_add_up_to_no_more_than_a_number() -> None:
+    tokens = {"input": 2**53 - 1, "output": 0, "cache": {"read": 0, "write": 0}}
+    step = {"type": "step_finish", "part": {"reason": "stop", "tokens": tokens}}
+    assert read("opencode-json", [step]).usage == CliUsage(2**53 - 1, 0)
+    result = read("opencode-json", [step] * 300)
+    assert result.usage is None
+    assert {one.id for one in result.findings} == {"bad-number"}

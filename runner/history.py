@@ -129,10 +129,16 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
             raise unreadable(path, error) from None
         files.append(str(path))
     try:
-        data = dataset.dataset(files, format="parquet")
+        # With our own types: what another program wrote there is refused, and a column it lacks is null.
+        data = dataset.dataset(files, format="parquet", schema=_schema())
         table = data.to_table(
             columns=["started_at", "directory", "arm", "adapter", "machine", "value"],
-            filter=(compute.field("metric") == metric) & compute.field("value").is_valid(),
+            filter=(compute.field("metric") == metric)
+            & compute.field("value").is_valid()
+            & compute.is_finite(compute.field("value"))
+            & compute.field("arm").is_valid()
+            & compute.field("adapter").is_valid()
+            & compute.field("started_at").is_valid(),
         )
     except (OSError, pyarrow.ArrowException) as error:
         raise UsageError(f"{history}: cannot be read: {' '.join(str(error).split())}") from None
@@ -190,11 +196,14 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
         )
         for step in steps(one.medians):
             axes.axvline(times[step.index], color=drawn.lines[0].get_color(), linestyle=":", linewidth=1)
-    axes.set_ylabel(_label(metric))
+    # A name may hold `$`, which begins mathematics for matplotlib.
+    axes.set_ylabel(_label(metric), parse_math=False)
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.set_title("Nightly medians with the range of their runs; dotted: a step", fontsize=10, loc="left")
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), frameon=False)
+    legend = axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     figure.autofmt_xdate()
     try:
         figure.savefig(file, dpi=130)
@@ -203,8 +212,8 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
 
 
 def _label(text: str) -> str:
-    """Text in a picture: the library reads what stands between two `$` as a formula, and hides what begins with `_`."""
-    return one_line(text, _LABEL).replace("$", r"\$").lstrip("_") or "-"
+    """Text in a picture; the library hides what begins with `_`."""
+    return one_line(text, _LABEL).lstrip("_") or "-"
 
 
 def _night(directory: str, records: Iterable[Record]) -> str:
@@ -232,13 +241,19 @@ def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], lates
                 row = {**head, "metric": metric, "kind": kind, "value": value, "text": text}
                 for name, column in rows.items():
                     column.append(row[name])
+    return pyarrow.table(rows, schema=_schema())
+
+
+def _schema() -> Any:
+    import pyarrow
+
     types = {
         "timestamp": pyarrow.timestamp("ms", tz="UTC"),
         "int32": pyarrow.int32(),
         "double": pyarrow.float64(),
         "string": pyarrow.string(),
     }
-    return pyarrow.table(rows, schema=pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()]))
+    return pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
 
 
 def machine_of(lock: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -186,3 +187,31 @@ def test_no_name_is_a_formula_of_the_picture(tmp_path: Path) -> None:
     text = (tmp_path / "p.svg").read_text()
     assert "\x1b" not in text
     assert "hidden" in text
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("damage", ["pipe", "folder", "garbage", "empty", "other types", "other columns", "link"])
+def test_what_is_no_history_is_one_line(tmp_path: Path, damage: str) -> None:
+    history = tmp_path / "history"
+    append(history, sweep(tmp_path, 0, [100.0, 110.0]))
+    odd = history / "odd.parquet"
+    if damage == "pipe":
+        os.mkfifo(odd)
+    elif damage == "folder":
+        odd.mkdir()
+    elif damage in ("garbage", "empty"):
+        odd.write_bytes(b"PAR1 and then nothing" if damage == "garbage" else b"")
+    elif damage == "other types":
+        pyarrow.parquet.write_table(pyarrow.table({"metric": [1.5], "value": ["text"], "arm": [None]}), odd)
+    elif damage == "other columns":
+        pyarrow.parquet.write_table(pyarrow.table({"x": [1]}), odd)
+    else:
+        odd.symlink_to(next(history.glob("night*.parquet")).rename(tmp_path / "elsewhere"))
+    if damage in ("other columns", "link"):  # an older or newer acpbench's, and a file that lies on another disk
+        rows = sum(len(one.nights) for one in query(history, "to_result_ms")) if damage == "link" else 1
+        assert rows == 1
+        return
+    with pytest.raises(UsageError) as raised:
+        query(history, "to_result_ms")
+    assert "\n" not in str(raised.value)
+    assert "cannot be read" in str(raised.value)

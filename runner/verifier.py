@@ -56,9 +56,12 @@ class Verifier:
         self._container.start()
         self._channel.call("clock", _READY_S)
 
-    def judge(self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float) -> Judged:
+    def judge(
+        self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float, tests: bytes | None = None
+    ) -> Judged:
         """Judge the agent's workspace (`agent_tar`: base64 of a gzipped tar, as `collect` gave it).
 
+        :param tests: tar of an isolated fixture's folder of tests.
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
         assert self._channel is not None, "start() comes first"
@@ -74,6 +77,7 @@ class Verifier:
             command=fixture.verify.command,
             env=dict(BASE_ENV),
             timeout_s=fixture.verify.timeout_s,
+            **({} if tests is None else {"tests": base64.b64encode(tests).decode("ascii")}),
         )
         return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]))
 

@@ -45,7 +45,7 @@ def _plain(prompt: str) -> str:
 class Verify(Config):
     """The verdict on a workspace: run in a throwaway container, never where the agent was."""
 
-    #: Run in the fixture's folder.
+    #: Run in the workspace; with `isolated`, in the folder of the tests.
     command: Argv
     #: How its output is read: TAP summary lines `# tests`, `# pass`, `# fail` of node's runner, or only the exit code.
     parser: Literal["node-test", "exit-code"]
@@ -54,6 +54,9 @@ class Verify(Config):
     #: Globs (git pathspecs) the agent must not have changed; a change there fails the task and is not taken over.
     protected: list[Pathspec] = []
     timeout_s: float = Field(default=60.0, gt=0, le=WEEK_S)
+    #: The tests' process is not the code's: the command runs in a copy of the folder `verify/` beside this file, as a
+    #: user of its own, and starts code of the workspace only by `$ACPBENCH_RUN_CODE ARGV...`; see fixtures/README.md.
+    isolated: bool = False
 
     @model_validator(mode="after")
     def _counted(self) -> Verify:
@@ -79,7 +82,7 @@ class Outside(Config):
 
 
 class Fixture(Config):
-    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it."""
+    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it, isolated tests are in `verify/`."""
 
     id: Id
     title: str = ""

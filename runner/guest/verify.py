@@ -17,12 +17,12 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from . import fixture, gitobj, procs, tree
+from . import fixture, gitobj, isolated, procs, tree
 from .channel import OpError, Request
 from .git import git
 from .gitobj import Entry, Manifest
 from .spawn import spawn
-from .untrusted import AGENT, Untrusted
+from .untrusted import AGENT, Untrusted, User
 
 #: What the agent's archive may unpack to.
 _CAP_BYTES = 1 << 30
@@ -57,16 +57,19 @@ class Ran(NamedTuple):
 
 
 def verify(request: Request, layout: fixture.Layout) -> None:
-    """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s} -> {tree, commit, proofs,
-    patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
+    """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s, tests} -> {tree, commit,
+    proofs, patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
 
     Event `testing`: from here on code that we do not trust runs.
+
+    `tests`: those of an isolated fixture, which run apart from the code; without it the command runs as the code does.
 
     Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed` (the
     command is no program of the image's).
     """
     name, archive, agent_archive = request.text("fixture"), request.blob("tar"), request.blob("agent_tar")
     protected, command, env = request.texts("protected"), request.texts("command"), request.text_map("env")
+    tests = request.blob("tests") if "tests" in request.args else None
     timeout_s = float(request.args.get("timeout_s", 60))
     pins = fixture.Pins(request.optional_text("tree"), request.optional_text("commit"))
     prepared = fixture.prepare(layout, name, archive, pins, {}, fsck=False)
@@ -91,7 +94,12 @@ def verify(request: Request, layout: fixture.Layout) -> None:
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
     del archive
     request.event("testing")
-    ran = run(command, prepared.workspace, env, timeout_s)
+    if tests is None:
+        ran = run(command, prepared.workspace, env, timeout_s)
+    else:
+        with isolated.laid_apart(layout.isolated, tests, prepared.workspace, env) as place:
+            own_env = place.environment(env, prepared.workspace)
+            ran = run(command, place.tests, own_env, timeout_s, isolated.TESTS)
     request.reply(result | ran._asdict(), blobs={"patch": patch})
 
 
@@ -248,13 +256,13 @@ def _mode(path: str) -> int:
         return 0
 
 
-def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> Ran:
+def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, user: User = AGENT) -> Ran:
     """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept.
 
     What this needs stands before they start: they may use up the container's processes.
     """
     present = procs.snapshot().keys()
-    untrusted = Untrusted(lambda: present)
+    untrusted = Untrusted(lambda: present, user)
     reading, writing = os.pipe2(os.O_CLOEXEC)
     kept = bytearray()
     reader = threading.Thread(target=_drain, args=(reading, kept), name="test-output", daemon=True)
@@ -264,10 +272,10 @@ def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> 
     threading.Thread(target=_wait, args=(started, codes), name="test-end", daemon=True).start()
     start = time.monotonic()
     try:
-        pid = spawn(command, AGENT, cwd=cwd, env=env, stdout=writing, stderr=writing)
+        pid = spawn(command, user, cwd=cwd, env=env, stdout=writing, stderr=writing)
     except OpError as error:
         started.put(0)
-        if "/" in command[0] and not command[0].startswith("/"):
+        if user is AGENT and "/" in command[0] and not command[0].startswith("/"):
             # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
             return Ran(_NOT_FOUND, False, f"{error}\n", 0.0)
         raise

@@ -120,6 +120,8 @@ class Run:
         self._token = secrets.token_hex(16)
         self._workspace = f"/workspace/{self._fixture.id}"
         self._tar = fixture_tar(bench.loaded.fixture_folder(cell.fixture))
+        tests = bench.loaded.tests.get(cell.fixture)
+        self._tests = None if tests is None else fixture_tar(tests)
         self._program = program_for(bench.loaded, cell, self._workspace)
         self._clock = PhaseClock()
         self._errors: list[RunError] = []
@@ -469,7 +471,13 @@ class Run:
         limit_s = self._knobs.deadlines.verify + self._fixture.verify.timeout_s
         with self._clock.phase("verify"):
             judged = self._verifier.judge(
-                self._fixture, self._tar, self._agent_tar, limit_s, self._differing, self._knobs.collect_cap_mb
+                self._fixture,
+                self._tar,
+                self._agent_tar,
+                limit_s,
+                differing=self._differing,
+                cap_mb=self._knobs.collect_cap_mb,
+                tests=self._tests,
             )
         self._verdict = with_missing(judged.verdict, self._left_out, self._knobs.collect_cap_mb)
         self._findings += judged.findings

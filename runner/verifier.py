@@ -85,13 +85,17 @@ class Verifier:
         tar: bytes,
         agent_tar: str,
         timeout_s: float,
+        *,
         differing: Sequence[str] | None = None,
         cap_mb: int | None = None,
+        tests: bytes | None = None,
     ) -> Judged:
         """Judge the agent's workspace.
 
         agent_tar: base64 of a gzipped tar, as `collect` gave it. differing: the fixture's paths that are not as they
-        were, where the tar holds changes alone. cap_mb: what the tar may unpack to.
+        were, where the tar holds changes alone. cap_mb: what the tar may unpack to. tests: tar of an isolated fixture's
+        folder of tests.
+
 
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
@@ -111,6 +115,7 @@ class Verifier:
             env=dict(BASE_ENV),
             timeout_s=fixture.verify.timeout_s,
             disk_bytes=fixture.verify.limits.disk_mb * _MB,
+            **({} if tests is None else {"tests": base64.b64encode(tests).decode("ascii")}),
         )
         return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]), findings_of(reply, fixture))
 

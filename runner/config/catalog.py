@@ -155,6 +155,10 @@ class Catalog:
         """The folder of a fixture's tree: what becomes the workspace."""
         return _FIXTURES.file(self.root, name).parent / "tree"
 
+    def tests_folder(self, name: str) -> Path:
+        """The folder of an isolated fixture's tests, which no agent sees."""
+        return _FIXTURES.file(self.root, name).parent / "verify"
+
     def upstream(self, name: str, at: At | None = None) -> Upstream:
         """The live model of that id (without `live/` or `capture/`). Raises as `adapter`."""
         return self._find(_UPSTREAMS, name, at).value
@@ -262,6 +266,9 @@ class Catalog:
     def _fixture(self, path: Path, loaded: Loaded[M], fixture: Fixture) -> None:
         if not self.fixture_folder(fixture.id).is_dir():
             raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
+        if fixture.verify.isolated and not self.tests_folder(fixture.id).is_dir():
+            folder = shown(path.parent / "verify")
+            raise loaded.error(("verify", "isolated"), f"the tests are missing: there is no folder {folder}")
         for index, outside in enumerate(fixture.outside):
             unknown = [name for name in CANARY.findall(outside.content or "") if name not in fixture.canaries]
             if unknown:

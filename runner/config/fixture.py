@@ -56,7 +56,7 @@ class VerifyLimits(Config):
 class Verify(Config):
     """The verdict on a workspace: run in a throwaway container, never where the agent was."""
 
-    #: Run in the fixture's folder.
+    #: Run in the workspace; with `isolated`, in the folder of the tests.
     command: Argv
     #: How its output is read: TAP summary lines `# tests`, `# pass`, `# fail` of node's runner, or only the exit code.
     parser: Literal["node-test", "exit-code"]
@@ -69,6 +69,9 @@ class Verify(Config):
     limits: VerifyLimits = VerifyLimits()
     #: What the verifier says of the fixture as it is; `passed` where it only guards what an agent must not touch.
     untouched: Literal["task-failed", "passed"] = "task-failed"
+    #: The tests' process is not the code's: the command runs in a copy of the folder `verify/` beside this file, as a
+    #: user of its own, and starts code of the workspace only by `$ACPBENCH_RUN_CODE ARGV...`; see fixtures/README.md.
+    isolated: bool = False
 
     @model_validator(mode="after")
     def _counted(self) -> Verify:
@@ -94,7 +97,7 @@ class Outside(Config):
 
 
 class Fixture(Config):
-    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it.
+    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it, isolated tests are in `verify/`.
 
     `acpbench fixture check` also uses, where they are there, `solution/` (files that, laid over the tree, make a right
     repair) and `wrong/` (files that make a repair the verifier must not take).

@@ -56,6 +56,8 @@ class LoadedSweep:
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
     #: By the model's whole name, `replay/<cassette>`.
     cassettes: Mapping[str, Cassette] = field(default_factory=dict)
+    #: Fixture id -> folder of its tests, of isolated fixtures alone.
+    tests: Mapping[str, Path] = field(default_factory=dict)
 
     def knobs(self, matrix: int) -> Knobs:
         """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
@@ -127,6 +129,7 @@ def load_sweep(path: Path, catalog: Catalog, adapters: Sequence[str] = ()) -> Lo
         arm_lines=tuple(loaded.source.line(("arms", index)) for index in range(len(loaded.value.arms))),
         upstreams=resolver.upstreams,
         cassettes=resolver.cassettes,
+        tests={name: catalog.tests_folder(name) for name, one in resolver.fixtures.items() if one.verify.isolated},
     )
 
 

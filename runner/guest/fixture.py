@@ -57,6 +57,8 @@ class Layout(NamedTuple):
 
     workspaces: str = "/workspace"
     home: str = "/home/agent"
+    #: Where an isolated fixture's tests are laid; below what root alone may write.
+    isolated: str = "/acpbench/isolated"
 
     @property
     def tmp(self) -> str:

@@ -112,10 +112,11 @@ def end_all(list_targets: Callable[[], list[Process]], limit_s: float = 5.0) -> 
         time.sleep(0.001)
 
 
-def reap(known: Iterable[int]) -> None:
-    """Waits for our children that have ended, but for those in `known`: orphans that we have adopted."""
+def reap(known: Iterable[int], uid: int | None = None) -> None:
+    """Waits for our children that have ended, but for those in `known`: orphans that we have adopted. Of one user, or
+    of all."""
     own_pid, skipped = os.getpid(), set(known)
-    for process in snapshot().values():
+    for process in snapshot(uid).values():
         if process.parent == own_pid and process.state == "Z" and process.pid not in skipped:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)

@@ -83,22 +83,23 @@ def conditions(user: User = AGENT) -> None:
 
 
 class Untrusted:
-    """All processes of `AGENT`. Where there is but one user (`settle` has done nothing): our descendants, without
+    """All processes of `user`. Where there is but one user (`settle` has done nothing): our descendants, without
     `others` and what descends from them."""
 
-    def __init__(self, others: Callable[[], Iterable[int]] = list) -> None:
+    def __init__(self, others: Callable[[], Iterable[int]] = list, user: User = AGENT) -> None:
         self._others = others
+        self._uid = user.uid
         self._own_pid = os.getpid()
 
     def living(self) -> list[procs.Process]:
         if settled():
-            return [process for process in procs.snapshot(AGENT.uid).values() if process.alive]
+            return [process for process in procs.snapshot(self._uid).values() if process.alive]
         return procs.descendants(self._own_pid, without=self._others())
 
     def signal(self, number: int) -> None:
         """To all of them at once."""
         if settled():
-            system.signal_user(AGENT.uid, number, _NOBODY)
+            system.signal_user(self._uid, number, _NOBODY)
             return
         for process in self.living():
             procs.send(process.pid, number)

@@ -15,14 +15,15 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from . import fixture, gitobj, limits, procs, tree
+from . import fixture, gitobj, isolated, limits, procs, tree
 from .channel import OpError, Request
 from .git import git
 from .gitobj import Entry, Manifest
 from .spawn import spawn
-from .untrusted import AGENT, Untrusted
+from .untrusted import AGENT, Untrusted, User
 
 #: What the agent's archive may unpack to.
 _CAP_BYTES = 1 << 30
@@ -60,8 +61,8 @@ class Ran(NamedTuple):
 
 def verify(request: Request, layout: fixture.Layout) -> None:
     """`verify` {fixture, tar, tree, commit, agent_tar, differing, cap_bytes, protected, command, env, timeout_s,
-    disk_bytes} -> {tree, commit, proofs, workspace, patch, patch_cut, status, changes, changes_cut, skipped, exit_code,
-    timed_out, output, test_ms, limits}. Replies itself.
+    disk_bytes, tests} -> {tree, commit, proofs, workspace, patch, patch_cut, status, changes, changes_cut, skipped,
+    exit_code, timed_out, output, test_ms, limits}. Replies itself.
 
     `differing`: the fixture's paths that are not as they were; the archive then holds changes alone. Absent or null: it
     is whole. `cap_bytes`: what it may unpack to. `workspace`: the tree of what was judged, as the agent left it, before
@@ -69,11 +70,14 @@ def verify(request: Request, layout: fixture.Layout) -> None:
 
     Event `testing`: from here on code that we do not trust runs.
 
+    `tests`: those of an isolated fixture, which run apart from the code; without it the command runs as the code does.
+
     Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed` (the
     command is no program of the image's).
     """
     name, archive, agent_archive = request.text("fixture"), request.blob("tar"), request.blob("agent_tar")
     protected, command, env = request.texts("protected"), request.texts("command"), request.text_map("env")
+    tests = request.blob("tests") if "tests" in request.args else None
     timeout_s = float(request.args.get("timeout_s", 60))
     differing = None if request.args.get("differing") is None else request.texts("differing")
     cap_bytes, disk_bytes = request.optional_number("cap_bytes"), request.optional_number("disk_bytes")
@@ -107,9 +111,20 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     del archive
     present = procs.snapshot().keys()
     request.event("testing")
-    with limits.LimitWatch(disk_bytes, Untrusted(lambda: present).end) as watch:
-        ran = run(command, prepared.workspace, env, timeout_s)
+    with limits.LimitWatch(disk_bytes, lambda: _end_all(present)) as watch:
+        if tests is None:
+            ran = run(command, prepared.workspace, env, timeout_s)
+        else:
+            with isolated.laid_apart(layout.isolated, tests, prepared.workspace, env) as place:
+                own_env = place.environment(env, prepared.workspace)
+                ran = run(command, place.tests, own_env, timeout_s, isolated.TESTS)
     request.reply(result | ran._asdict() | {"limits": watch.reached()}, blobs={"patch": patch})
+
+
+def _end_all(present: Collection[int]) -> None:
+    """Ends the tests and the code, whichever users they are."""
+    for user in (isolated.TESTS, AGENT):
+        Untrusted(lambda: present, user).end()
 
 
 def lay_over(
@@ -279,13 +294,13 @@ def _mode(path: str) -> int:
         return 0
 
 
-def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> Ran:
+def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, user: User = AGENT) -> Ran:
     """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept.
 
     What this needs stands before they start: they may use up the container's processes.
     """
     present = procs.snapshot().keys()
-    untrusted = Untrusted(lambda: present)
+    untrusted = Untrusted(lambda: present, user)
     reading, writing = os.pipe2(os.O_CLOEXEC)
     kept = bytearray()
     reader = threading.Thread(target=_drain, args=(reading, kept), name="test-output", daemon=True)
@@ -295,10 +310,10 @@ def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> 
     threading.Thread(target=_wait, args=(started, codes), name="test-end", daemon=True).start()
     start = time.monotonic()
     try:
-        pid = spawn(command, AGENT, cwd=cwd, env=env, stdout=writing, stderr=writing)
+        pid = spawn(command, user, cwd=cwd, env=env, stdout=writing, stderr=writing)
     except OpError as error:
         started.put(0)
-        if "/" in command[0] and not command[0].startswith("/"):
+        if user is AGENT and "/" in command[0] and not command[0].startswith("/"):
             # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
             return Ran(_NOT_FOUND, False, f"{error}\n", 0.0)
         raise

@@ -89,9 +89,7 @@ def build_lock(
         "seed": sweep.seed,
         "images": {name: asdict(images[name]) for name in sorted(images)},
         "adapters": {name: _adapter(adapters[name]) for name in sorted(loaded.adapters)},
-        "fixtures": {
-            name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
-        },
+        "fixtures": {name: _fixture(loaded, name) for name in sorted(loaded.fixtures)},
         # What decides a verdict beside the files.
         "verify": {
             name: {"timeout_s": fixture.verify.timeout_s, "limits": fixture.verify.limits.model_dump()}
@@ -120,6 +118,23 @@ def build_lock(
         "engine": _sorted(engine),
         "kernel": kernel,
     }
+
+
+def _fixture(loaded: LoadedSweep, name: str) -> dict[str, Any]:
+    """A fixture's pins; `tests_sha256` where its tests stand apart from its tree."""
+    fixture = loaded.fixtures[name]
+    pins = {"tree": fixture.tree, "commit": fixture.commit}
+    return pins | ({"tests_sha256": _folder_sha256(loaded.tests[name])} if name in loaded.tests else {})
+
+
+def _folder_sha256(folder: Path) -> str:
+    """Over the names and contents of all files below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def _models(loaded: LoadedSweep) -> dict[str, Any]:

@@ -7,12 +7,17 @@ hostile tests through an adapter that is written by the test (`tests.engine.lab`
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +33,7 @@ class Puppet:
         self.seen: dict[str, Any] = {}
         self.request: dict[str, Any] = {}
         self.prompt: dict[str, Any] = {}
+        self.held: list[socket.socket] = []
 
     # the wire
 
@@ -69,7 +75,13 @@ class Puppet:
                 return
 
     def do_answer(self, act: Act) -> None:
-        """A `result` or an `error` for the last awaited request; `raw_id` in place of its id, `times` over."""
+        """A `result` or an `error` for the last awaited request; `raw_id` in place of its id, `times` over.
+
+        `raw`: the result as text.
+        """
+        if "raw" in act:
+            self._say_result(self.request, act["raw"])
+            return
         body = {key: act[key] for key in ("result", "error") if key in act}
         number = act.get("raw_id", self.request.get("id"))
         for _ in range(act.get("times", 1)):
@@ -138,8 +150,16 @@ class Puppet:
         signal.signal(act["signal"], signal.SIG_IGN)
 
     def do_end(self, act: Act) -> None:
-        """The prompt's response."""
+        """The prompt's response; `raw`: its result as text."""
+        if "raw" in act:
+            self._say_result(self.prompt, act["raw"])
+            return
         self.answer(self.prompt, act.get("result", {"stopReason": act.get("stop", "end_turn")}))
+
+    def _say_result(self, request: dict[str, Any], result: str) -> None:
+        """A result that is no JSON of Python's own; DIGITS stands for a number of 4,300 digits."""
+        text = result.replace("DIGITS", "9" * 4300)
+        self.do_raw({"text": f'{{"jsonrpc":"2.0","id":{json.dumps(request["id"])},"result":{text}}}\n'})
 
     def do_send(self, act: Act) -> None:
         """Any message, `times` over."""
@@ -229,6 +249,59 @@ class Puppet:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(act["text"])
+
+    def do_python(self, act: Act) -> None:
+        """Run a program with the agent's own rights, its output on stderr; exit 3 where it fails."""
+        done = subprocess.run([sys.executable, "-I", "-c", act["code"]], stdout=sys.stderr, cwd=self.cwd, check=False)
+        if done.returncode and not act.get("may_fail"):
+            os._exit(3)
+
+    def do_child(self, act: Act) -> None:
+        """Play `acts` in a child with a session of its own, which reads and says nothing; nobody waits for it."""
+        if os.fork():
+            return
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        self.play(act["acts"])
+        os._exit(0)
+
+    def do_leave_main(self, act: Act) -> None:
+        """End the main thread alone, which shows the process as a zombie, while another one plays `acts`."""
+
+        def rest() -> None:
+            self.play(act["acts"])
+            os._exit(0)
+
+        threading.Thread(target=rest).start()
+        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+
+    def do_trace_me(self, act: Act) -> None:
+        """Make the parent our tracer, so that a signal of ours stops us until it lets us go on."""
+        ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+        os.kill(os.getpid(), act["signal"])
+
+    def do_await_orphanage(self, _act: Act) -> None:
+        """Wait until the parent of this child is gone."""
+        parent = os.getppid()
+        while os.getppid() == parent:
+            time.sleep(0.01)
+
+    def do_await_eof(self, _act: Act) -> None:
+        """Read until the client hangs up."""
+        while sys.stdin.buffer.readline():
+            pass
+
+    def do_requests(self, act: Act) -> None:
+        """`times` connections to the model at once, each with `head` and then `body` bytes, and no end; held open."""
+        address = urllib.parse.urlsplit(os.environ["MODEL_URL"])
+        head = act["head"].replace("{path}", address.path).replace("\n", "\r\n").encode()
+        for _ in range(act["times"]):
+            with contextlib.suppress(OSError):
+                connection = socket.create_connection((address.hostname, address.port), timeout=2)
+                self.held.append(connection)
+                connection.sendall(head + b"x" * act.get("body", 0))
 
     def do_call(self, act: Act) -> None:
         """Any request to the client; `save` keeps one field of the result for `{name}` in later acts."""

@@ -20,7 +20,11 @@ from tests.hostile.measured import PEAK_MB, measured
 
 pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(900)]
 
-CASES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(Path(__file__).with_name("cases.yaml"))
+CASES: list[dict[str, Any]] = [
+    case
+    for name in ("cases.yaml", "siblings.yaml")
+    for case in YAML(typ="safe", pure=True).load(Path(__file__).with_name(name))
+]
 #: Said of every puppet: it is no defect of the case.
 ALWAYS = {"schema-newest-invalid"}
 DEADLINES = {
@@ -33,17 +37,25 @@ DEADLINES = {
     "exit": 1.5,  # a busy machine may keep an agent that does exit from it
     "terminate": 0.4,
 }
-REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
+REPAIR = {"do": "write", "path": "src/semver.js", "text": repaired()}
+REST = [{"do": "prompt"}, {"do": "model"}, REPAIR]
 WORDS: dict[str, list[dict[str, Any]]] = {
     "good": [{"do": "handshake"}, *REST],
     "rest": REST,
-    "repair": REST[-1:],
+    "repair": [REPAIR],
     "done": [{"do": "end"}],
 }
 
 
 def acts(case: dict[str, Any]) -> list[dict[str, Any]]:
-    return [act for one in case["acts"] for act in (WORDS[one] if isinstance(one, str) else [one])]
+    """The acts of a case, or those within one, words written out; a word of no list is an act without arguments."""
+    found: list[dict[str, Any]] = []
+    for one in case["acts"]:
+        if isinstance(one, str):
+            found += WORDS.get(one, [{"do": one}])
+        else:
+            found.append({**one, "acts": acts(one)} if "acts" in one else one)
+    return found
 
 
 def cancelling(case: dict[str, Any]) -> dict[str, Any]:

@@ -147,6 +147,15 @@ def test_adapter_that_nothing_starts(root: Path) -> None:
         Catalog(root).adapter("other@2", HERE)
 
 
+def test_isolated_fixture_without_its_tests(root: Path) -> None:
+    path = root / "fixtures/semver/fixture.yaml"
+    path.write_text(path.read_text().replace("tests: 3", "tests: 3, isolated: true"))
+    (found,) = faults(root)
+    assert found.startswith("fixtures/semver/fixture.yaml:5: the tests are missing: there is no folder ")
+    (root / "fixtures/semver/verify").mkdir()
+    assert Catalog(root).fixture("semver").verify.isolated
+
+
 def test_fixture_without_its_tree(root: Path) -> None:
     (root / "fixtures/semver/tree/a.js").unlink()
     (root / "fixtures/semver/tree").rmdir()

@@ -47,6 +47,25 @@ def test_two_locks_of_the_same_pins_are_the_same_text(loaded: LoadedSweep) -> No
     assert json.dumps(lock(loaded)) == json.dumps(lock(loaded, turned=True))
 
 
+def test_tests_that_stand_apart_are_pinned_by_name_and_content(root: Path) -> None:
+    path = root / "fixtures/semver/fixture.yaml"
+    path.write_text(path.read_text().replace("tests: 3", "tests: 3, isolated: true"))
+
+    def pinned() -> str:
+        loaded = load_sweep(root / "configs/sweeps/small.yaml", Catalog(root))
+        digest = lock(loaded)["fixtures"]["semver"]["tests_sha256"]
+        assert isinstance(digest, str)
+        return digest
+
+    test = write(root / "fixtures/semver/verify/deep/a.mjs", "1")
+    first = pinned()
+    assert pinned() == first
+    test.write_text("2")
+    second = pinned()
+    test.rename(test.with_name("b.mjs"))
+    assert len({first, second, pinned()}) == 3
+
+
 def test_everything_that_is_pinned_is_in_it(loaded: LoadedSweep) -> None:
     found = lock(loaded)
     assert json.loads(json.dumps(found)) == found

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from runner.wire.numbers import bounded
+
 #: By a property's `type`, where it has neither choices nor a default.
 _PLAIN: Mapping[str, Any] = {"boolean": True, "string": "yes", "array": []}
 _ABSENT: Any = object()
@@ -15,14 +17,14 @@ _ABSENT: Any = object()
 
 def filled(schema: Any) -> dict[str, Any]:
     """Content for `requestedSchema`: of each property its default or its first choice; where it has neither, a plain
-    value if it is required, else nothing."""
+    value if it is required, else nothing. Numbers that JSON has no word for, and what lies too deep, are text."""
     fields: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
     properties, required = fields.get("properties"), fields.get("required")
     if not isinstance(properties, Mapping):
         return {}
     wanted = required if isinstance(required, list) else []
     values = {str(name): _value(spec, name in wanted) for name, spec in properties.items()}
-    return {name: value for name, value in values.items() if value is not _ABSENT}
+    return {name: bounded(value) for name, value in values.items() if value is not _ABSENT}
 
 
 def _value(spec: Any, required: bool) -> Any:

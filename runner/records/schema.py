@@ -17,7 +17,7 @@ SCHEMA_VERSION = 1
 #: The phases of a run, in order.
 PHASES = (
     "create", "start", "prepare", "initialize", "session_new", "configure",
-    "prompt", "quiet", "exit", "collect", "verify", "remove",
+    "look", "prompt", "quiet", "exit", "collect", "verify", "remove",
 )  # fmt: skip
 
 
@@ -173,6 +173,9 @@ class Verdict(Schema):
 
 class Turn(Schema):
     """One prompt. ACP: sent / answered; CLI: spawn / result line."""
+
+    # It is filled in as the turn goes on: `usage` is bounded then, too.
+    model_config = ConfigDict(validate_assignment=True)
 
     sent_ns: int
     result_ns: int | None = None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from runner.acp.elicit import filled
+from runner.wire import jsonrpc
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,13 @@ def test_each_kind_of_property(spec: Any, required: bool, value: dict[str, Any])
 @pytest.mark.parametrize("schema", [None, [], {}, {"properties": 3}, {"properties": {}, "required": 1}])
 def test_what_is_no_form_is_left_empty(schema: Any) -> None:
     assert filled(schema) == {}
+
+
+@pytest.mark.parametrize("value", [1e999, 10**4299, -1e999])
+def test_a_default_that_json_has_no_word_for_can_still_be_sent(value: Any) -> None:
+    deep: Any = 1
+    for _ in range(2000):
+        deep = [deep]
+    schema = {"properties": {"x": {"default": value}, "y": {"type": "number", "minimum": value}, "z": {"enum": [deep]}}}
+    line = jsonrpc.result(1, filled({**schema, "required": ["y"]}))
+    assert jsonrpc.decode(line.removesuffix(b"\n")) is not None

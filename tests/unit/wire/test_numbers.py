@@ -99,7 +99,9 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("depth", [49, 51, 150, 250, 700])
 def test_a_record_takes_what_an_agent_nests(depth: int) -> None:
-    turn = Turn(sent_ns=1, usage=nested(depth))
+    turn = Turn(sent_ns=1)
+    turn.usage = {**nested(depth), "totalTokens": float("inf")}  # as the driver fills it in
+    assert turn.usage["totalTokens"] == "inf"
     assert Turn.model_validate_json(turn.model_dump_json()) == turn
 
 

@@ -232,12 +232,9 @@ class Catalog:
         if isinstance(value, Surface) and value.transport != "acp" and value.client_capabilities.as_json():
             raise loaded.error(("client_capabilities",), "client_capabilities are of transport acp only")
         if isinstance(value, Surface):
-            for place, fault in server_faults(value.mcp_servers):
-                raise loaded.error(("mcp_servers", *place), f"no agent can start this server: {fault}")
+            _check_servers(loaded, value)
         if isinstance(value, Adapter):
-            for transport in ("acp", "cli"):
-                for what, fault in _start_faults(value, transport, ""):
-                    raise loaded.error((transport,), f"{what}: {fault}")
+            _check_launches(loaded, value)
             if value.acp is None and value.cli is None:
                 raise loaded.error((), "the adapter has neither 'acp' nor 'cli'; nothing can start it")
             self._image(value.image, loaded, "image")
@@ -287,6 +284,17 @@ class Catalog:
                 yield self._load(shelf, path).value.id
             except ConfigError:
                 yield path.parent.name if "/" in shelf.pattern else path.stem
+
+
+def _check_servers(loaded: Loaded[Any], surface: Surface) -> None:
+    for place, fault in server_faults(surface.mcp_servers):
+        raise loaded.error(("mcp_servers", *place), f"no agent can start this server: {fault}")
+
+
+def _check_launches(loaded: Loaded[Any], adapter: Adapter) -> None:
+    for transport in ("acp", "cli"):
+        for what, fault in _start_faults(adapter, transport, ""):
+            raise loaded.error((transport,), f"{what}: {fault}")
 
 
 def prompt_fault(adapter: Adapter, transport: str, prompt: str) -> str | None:

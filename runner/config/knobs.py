@@ -20,6 +20,9 @@ class Deadlines(Config):
     authenticate: float = Field(default=60.0, gt=0, le=WEEK_S)
     session_new: float = Field(default=60.0, gt=0, le=WEEK_S)
     configure: float = Field(default=30.0, gt=0, le=WEEK_S)
+    #: The session's set-up to the moment at which its MCP servers are ready, where a surface waits for them; then the
+    #: prompt is sent all the same.
+    mcp_connected: float = Field(default=30.0, gt=0, le=WEEK_S)
     #: session/prompt sent to the first session/update of the turn.
     first_update: float = Field(default=60.0, gt=0, le=WEEK_S)
     #: No frame from the agent while it owes us one; paused while we owe an answer.

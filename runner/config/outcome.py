@@ -9,13 +9,16 @@ PRECEDENCE = (
     "aborted", "infra", "timeout", "agent-error", "protocol-violation", "model-script", "task-failed", "passed",
 )  # fmt: skip
 
+#: Deadlines after which a run goes on.
+_ENDLESS = frozenset({"quiet", "mcp_connected"})
+
 
 def outcome_names() -> list[str]:
     """Every outcome a record may hold, `timeout:<phase>` written out per deadline."""
     names: list[str] = []
     for name in PRECEDENCE:
         if name == "timeout":
-            names.extend(f"timeout:{phase}" for phase in Deadlines.model_fields if phase != "quiet")
+            names.extend(f"timeout:{phase}" for phase in Deadlines.model_fields if phase not in _ENDLESS)
         else:
             names.append(name)
     return names

@@ -127,8 +127,13 @@ class Surface(Config):
     toolbox: Id | None = None
     #: Default: none; names resolve to nothing, and nobody keeps them.
     resolver: Resolver | None = None
-    #: Seconds between the session's set-up and the first prompt, as a person takes them: servers may still be starting.
+    #: Seconds between the session's set-up (and its servers', see `prompt_when`) and the first prompt, as a person
+    #: takes them; what is waited for here is in no metric but `wall_ms`.
     settle_s: float = Field(default=0.0, ge=0, le=WEEK_S)
+    #: The first prompt is sent at once, or when each of the MCP servers (over stdio) has said that it is ready: it
+    #: finds an address in NOTIFY_SOCKET and sends it the datagram `READY=1` (sd_notify) when it has answered
+    #: `tools/list`. Where one has not within the deadline `mcp_connected`, that is a finding and the prompt is sent.
+    prompt_when: Literal["at-once", "mcp-connected"] = "at-once"
     #: Before the first prompt.
     open_buffers: list[Annotated[OpenBuffer, AfterValidator(_in_workspace)]] = []
     #: After the turn, in order.
@@ -136,3 +141,23 @@ class Surface(Config):
     #: Overrides of the adapter's session set-up.
     mode: str | None = None
     config_options: dict[str, str | bool] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_whom_to_wait_for(self) -> Surface:
+        if self.prompt_when == "mcp-connected" and not self.notifying()[1]:
+            raise ValueError("'prompt_when: mcp-connected' needs 'mcp_servers', one of them over stdio")
+        return self
+
+    def notifying(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """`mcp_servers` with an address in each NOTIFY_SOCKET, and these addresses; as they are where nobody waits."""
+        if self.prompt_when == "at-once" or self.transport != "acp":
+            return self.mcp_servers, []
+        servers, addresses = [], []
+        for number, server in enumerate(self.mcp_servers):
+            if server.get("type", "stdio") == "stdio" and "command" in server:
+                address = f"@acpbench-mcp-{number}"
+                variable = {"name": "NOTIFY_SOCKET", "value": address}
+                server = {**server, "env": [*server.get("env", []), variable]}
+                addresses.append(address)
+            servers.append(server)
+        return servers, addresses

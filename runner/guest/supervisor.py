@@ -14,9 +14,11 @@ from typing import Any
 
 from . import collect, files, fixture, procs, proofs, reset, system, verify
 from .agent import Agent, Streams
+from .changes import Changes
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .readiness import Readiness
 from .reaper import Reaper
 from .resolver import Resolver
 from .terminals import Terminals
@@ -37,6 +39,8 @@ class Guest:
         self.reaper = Reaper()
         self.forwarder = Forwarder(channel, self.reaper)
         self.resolver = Resolver(self.reaper)
+        self.readiness = Readiness(channel)
+        self.changes = Changes()
         self.terminals = Terminals(self.reaper)
         self.agent: Agent | None = None
         if streams is not None:
@@ -60,7 +64,9 @@ class Guest:
             dispatcher.register("forward", self.forward)
             dispatcher.register("resolve", self.resolve)
             dispatcher.register("names", self.resolver.names, slow=True)
+            dispatcher.register("readiness", self.readiness.listen)
             dispatcher.register("go", self.go)
+            dispatcher.register("changes", self.changes.list, slow=True)
             dispatcher.register("signal", self.agent.signal, slow=True)
             dispatcher.register("fs.read", files.read)
             dispatcher.register("fs.write", files.write)
@@ -138,6 +144,7 @@ class Guest:
     def go(self, request: Request) -> dict[str, Any]:
         assert self.agent is not None
         self._reap()
+        self.changes.mark(request.text("cwd"))
         return self.agent.go(request)
 
     def collect(self, request: Request) -> None:

@@ -56,6 +56,8 @@ class Scene:
     additional_directories: tuple[str, ...]
     #: Documents open with unsaved text, by absolute path.
     buffers: tuple[OpenBuffer, ...] = ()
+    #: What must say that it is ready before the first prompt, by the address that the guest listens on.
+    awaited: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -73,6 +75,8 @@ class Played:
     #: The guest's `exit` event.
     exit: Reply | None = None
     ended_by: str = "itself"
+    #: Files that had changed in the workspace when the prompt was sent.
+    early_changes: list[str] = field(default_factory=list)
     #: Why steps of the script may be left over: a rejected ask, a cancel.
     unreachable: str | None = None
 
@@ -87,6 +91,8 @@ class Driver(ABC):
         self._count = itertools.count()
         self._last_frame = time.monotonic()
         self._exit_seen = 0.0
+        #: Of the scene's `awaited`, what has said that it is ready.
+        self.ready: set[str] = set()
 
     @abstractmethod
     def play(self) -> None:
@@ -190,6 +196,8 @@ class Driver(ABC):
         if name == "exit":
             self.played.exit = event.body
             self._exit_seen = time.monotonic()
+        elif name == "ready":
+            self.ready.add(str(event.body["address"]))
         elif name == "gone":
             raise GuestGone(str(event.body["reason"]))
         elif name == "forwarder-died":

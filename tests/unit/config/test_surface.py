@@ -22,9 +22,27 @@ def test_probes_and_buffers() -> None:
     assert [probe.do for probe in made.probes] == ["set-config-option", "prompt"]
 
 
+SERVER = {"name": "s", "command": "python3", "args": ["s.py"], "env": [{"name": "A", "value": "b"}]}
+
+
+def test_servers_are_told_where_to_say_that_they_are_ready() -> None:
+    remote = {"type": "http", "name": "h", "url": "http://127.0.0.1"}
+    servers = [remote, SERVER, {"name": "t", "command": "x"}]
+    waiting, addresses = surface(prompt_when="mcp-connected", mcp_servers=servers).notifying()
+    assert addresses == ["@acpbench-mcp-1", "@acpbench-mcp-2"]
+    assert waiting[0] == remote
+    assert waiting[1]["env"] == [{"name": "A", "value": "b"}, {"name": "NOTIFY_SOCKET", "value": "@acpbench-mcp-1"}]
+    assert waiting[2]["env"] == [{"name": "NOTIFY_SOCKET", "value": "@acpbench-mcp-2"}]
+    # Nobody waits: the session is the one that was written.
+    assert surface(mcp_servers=servers).notifying() == (servers, [])
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
+        ({"prompt_when": "mcp-connected"}, "needs 'mcp_servers', one of them over stdio"),
+        ({"prompt_when": "mcp-connected", "transport": "cli", "mcp_servers": [SERVER]}, "needs 'mcp_servers'"),
+        ({"prompt_when": "mcp-connected", "mcp_servers": [{"type": "sse", "url": "x"}]}, "one of them over stdio"),
         ({"probes": [{"do": "set-config-option", "option": "mode"}]}, "needs 'option' and 'value'"),
         ({"probes": [{"do": "set-mode", "value": True}]}, "needs 'value', the mode's id"),
         ({"probes": [{"do": "explode"}]}, "Input should be"),

@@ -21,7 +21,7 @@ from runner import stats
 from runner.config.gate import Gate, SampledRule
 from runner.evidence import metrics
 from runner.likeness import Likeness
-from runner.report.model import Arm, Part, Sampled, Warning, same
+from runner.report.model import TIMES_LEFT_OUT, Arm, Part, Sampled, Warning, same
 
 SCHEMA_VERSION = 1
 
@@ -407,6 +407,7 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
                 id="unexpected-outcome",
                 message=f"{arm.name}: {arm.unexpected} of {arm.planned} cells did not end as expected ({ended})",
             )
+        yield from (warning for warning in arm.warnings if warning.id == TIMES_LEFT_OUT)
     few: dict[tuple[tuple[int, int], int], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.gated and verdict.verdict == "insufficient" and verdict.required_n is not None:

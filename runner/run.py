@@ -37,6 +37,7 @@ from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
 from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
+from runner.evidence.work import Change, Changed, work_outside
 from runner.gateway.cassette import drift, dump, tape_of
 from runner.gateway.container import Gateway
 from runner.gateway.journal import Entry
@@ -115,6 +116,8 @@ class Run:
         self._fixture = bench.loaded.fixtures[cell.fixture]
         surface = bench.loaded.surfaces[cell.surface]
         servers = json.loads(self._fixture.fill(json.dumps(surface.mcp_servers)))
+        surface = surface.model_copy(update={"mcp_servers": servers})
+        servers, self._notified = surface.notifying()
         self._surface = surface.model_copy(update={"mcp_servers": servers})
         self._policy = bench.loaded.policies[cell.policy]
         self._token = secrets.token_hex(16)
@@ -130,6 +133,7 @@ class Run:
         self._offset_ns = 0
         self._agent_tar: str | None = None
         self._left: Left | None = None
+        self._changes: list[Change] = []
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
@@ -268,6 +272,8 @@ class Run:
         guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
         if (resolver := self._surface.resolver) is not None:
             guest.call("resolve", limits.prepare, argv=resolver.command, query=resolver.query)
+        if self._notified:
+            guest.call("readiness", limits.prepare, addresses=self._notified)
 
     @property
     def _launch(self) -> Launch:
@@ -329,6 +335,7 @@ class Run:
             roots=(self._workspace, *extra),
             additional_directories=extra,
             buffers=buffers,
+            awaited=frozenset(self._notified),
         )
         # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
         self._spawn_ns = time.monotonic_ns()
@@ -367,6 +374,13 @@ class Run:
         limits = self._knobs.deadlines
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
+        skip = [".git", *self._adapter.state_dirs]
+        changed = guest.call("changes", limits.collect, workspace=self._workspace, skip=skip)
+        if changed["steady"]:
+            self._changes = [
+                Change(str(one["path"]), str(one["kind"]), int(one["t_ns"]) - self._offset_ns)
+                for one in changed["changes"]
+            ]
         try:
             collected = guest.call(
                 "collect",
@@ -380,6 +394,7 @@ class Run:
             raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
+        collected["changed"] = {name: changed[name] for name in ("changes", "more", "steady")}
         if collected["cut"]:
             self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
@@ -522,6 +537,8 @@ class Run:
             record.findings.append(Finding(id="evidence-cut", message=told))
         if cli is None:
             record.findings.extend(bad_numbers(messages))
+        changed = Changed(played.early_changes if played else [], self._changes)
+        record.findings.extend(work_outside(turns, messages, self._entries, changed, self._verdict, self._offset_ns))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
         record = record.model_copy(update={"exact": exact, "sampled": sampled})
         if self._bench.redactor is not None:

@@ -16,6 +16,7 @@ from runner.evidence.handshake import handshake
 from runner.evidence.intervals import Span, clip, length_ms, ms, union
 from runner.evidence.messages import Message, exchanges
 from runner.evidence.resilience import incidents
+from runner.evidence.work import UNTIMED
 from runner.gateway.journal import Entry, spans
 from runner.records.schema import Record
 from runner.surfaces.cli_parsers import CliResult
@@ -27,6 +28,10 @@ NAMES = (
 )  # fmt: skip
 #: And those that only some runs have.
 ALL = (*NAMES, "fault_lost_ms", "cancel_to_stop_ms")
+#: Those that say nothing of a run that worked outside its turn.
+TIMES = frozenset(name for name in ALL if name.endswith("_ms") and name != "overhead_ms")
+#: Phases before the prompt in which we wait of our own accord.
+_WAITS = frozenset({"mcp_connected", "settle", "look"})
 
 
 def cost(
@@ -36,7 +41,17 @@ def cost(
     cancelled.
 
     A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
+    Nor has a run that worked outside its turn: none of TIMES would be that of its work.
     """
+    values = _cost(record, messages, entries, cli)
+    if any(finding.id in UNTIMED for finding in record.findings):
+        values.update(dict.fromkeys(TIMES & values.keys()))
+    return values
+
+
+def _cost(
+    record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
+) -> dict[str, float | None]:
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     agent = record.agent
     if agent is None:
@@ -58,7 +73,9 @@ def cost(
     offset = record.clock_offset_ns
     model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side", "fault"))], turns)
     if turns:
-        values["to_result_ms"] = ms(agent.spawn_ns, turns[-1][1])
+        # Waiting is the surface's, and over a command line there is none.
+        waited = [(phase.start_ns, phase.end_ns) for phase in record.phases if phase.name in _WAITS]
+        values["to_result_ms"] = ms(agent.spawn_ns, turns[-1][1]) - length_ms(waited)
         values["model_ms"] = length_ms(model)
     if cli is not None:
         values["turn_ms"] = cli.duration_ms

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runner.evidence import cost, metrics
+from runner.evidence.work import UNTIMED
 from runner.outcome import MISSING
 from runner.plan import FRESH, Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.report.model import Arm, Exact, Report, Warning, same
+from runner.report.model import TIMES_LEFT_OUT, Arm, Exact, Report, Warning, same
 from runner.report.samples import MIN_RUNS, summary
 from runner.wire.numbers import measure
 
@@ -131,8 +132,8 @@ _NAMED = 2
 
 
 def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) -> list[Warning]:
-    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, and a
-    start that was not clean, whatever the reset."""
+    """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, times
+    that say nothing, and a start that was not clean, whatever the reset."""
     found: list[Warning] = []
     for cell in cells:
         tries = attempts.get(cell.name, [])
@@ -162,6 +163,10 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         if cut and not cell.warmup:
             amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(cut.items()))
             found.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
+        untimed = next((one for one in last.findings if one.id in UNTIMED), None)
+        if untimed is not None and not cell.warmup:
+            message = f"{cell.name}: its times are left out: {untimed.id}, {untimed.message}"
+            found.append(Warning(id=TIMES_LEFT_OUT, message=message, cell=cell.name))
         if last.pristine is False:
             left = [f"{one.kind} {one.path}" for one in last.found_at_start]
             named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from runner.evidence import metrics
 
 SCHEMA_VERSION = 1
+#: Warning of an arm one of whose runs worked outside its turn.
+TIMES_LEFT_OUT = "times-left-out"
 
 
 class Part(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import Future
 from typing import Literal
 
 from runner import __version__
@@ -22,12 +24,13 @@ from runner.acp.findings import CANCEL_NOT_HONOURED, DUPLICATE_OPTION_ID, OVERSI
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
 from runner.config.policy import Cancel
-from runner.errors import AgentError, AgentGaveUp, PhaseTimeout
+from runner.errors import AgentError, AgentGaveUp, InfraError, PhaseTimeout
 from runner.records.schema import Finding, Turn
+from runner.sandbox.channel import GuestRefused, Reply
 from runner.surfaces.authentication import Method, advice, named, offered
 from runner.surfaces.callbacks import Answer, Callbacks
 from runner.surfaces.documents import Documents
-from runner.surfaces.driver import Driver, Scene
+from runner.surfaces.driver import Driver, Scene, exit_words
 from runner.surfaces.probes import Prober
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
@@ -37,6 +40,8 @@ CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
 #: What an agent without a login answers with `auth required`.
 _WANT_LOGIN = frozenset({"session/new", "session/prompt"})
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
+#: Seconds for a look at the workspace; an agent may have filled it.
+_LOOK_S = 10.0
 #: Updates that are held for probes.
 _UPDATES = 100_000
 #: Kind of session/update -> the moment it is, for a policy that cancels.
@@ -86,9 +91,14 @@ class AcpDriver(Driver):
         assert self._session is not None
         with scene.phases.phase("configure"):
             self._configure(self._session)
+        if scene.awaited:
+            with scene.phases.phase("mcp_connected"):
+                self._await_servers()
         if scene.surface.settle_s:
             with scene.phases.phase("settle"):
                 self.read_on(scene.surface.settle_s)
+        with scene.phases.phase("look"):
+            self._look()
         with scene.phases.phase("prompt"):
             self.prompt(self._session, scene.prompt)
         with scene.phases.phase("quiet"):
@@ -141,6 +151,36 @@ class AcpDriver(Driver):
             self._note("mode-not-offered", f"mode {mode!r} is not offered: the agent's default stays")
         for option, value in {**scene.session.config_options, **scene.surface.config_options}.items():
             self._ask_once(self.client.set_config_option(session.session_id, option, value))
+
+    def _await_servers(self) -> None:
+        """Until the session's servers are ready; one that is not in time is the run's to show, not ours to end."""
+        try:
+            self.wait("mcp_connected", self.scene.deadlines.mcp_connected, lambda: self.scene.awaited <= self.ready)
+        except PhaseTimeout:
+            missing = len(self.scene.awaited - self.ready)
+            told = f"{missing} of {len(self.scene.awaited)} MCP servers not ready"
+            self._note(
+                "mcp-not-connected", f"{told} within {self.scene.deadlines.mcp_connected:g} s; prompted all the same"
+            )
+
+    def _look(self) -> None:
+        """What has changed in the workspace already: a change within the turn would hide an earlier one."""
+        seen: list[str] | None = None
+
+        def ready(reply: Future[Reply]) -> None:
+            nonlocal seen
+            with contextlib.suppress(GuestRefused, InfraError):
+                seen = [one["path"] for one in reply.result()["changes"] if one["kind"] == "file"]
+            seen = seen or []
+
+        scene = self.scene
+        skip = [".git", *scene.adapter.state_dirs]
+        self.when_done(scene.guest.submit("changes", workspace=scene.cwd, skip=skip), ready)
+        try:
+            self.wait("look", _LOOK_S, lambda: seen is not None)
+        except PhaseTimeout:
+            self._note("not-looked-at", f"the workspace could not be looked at within {_LOOK_S:g} s before the prompt")
+        self.played.early_changes = seen or []
 
     def _ask_once(self, line: bytes, phase: Literal["authenticate", "configure"] = "configure") -> None:
         seen = self._configured
@@ -322,7 +362,18 @@ class AcpDriver(Driver):
         if self.scene.policy.cancel is not None and not any(turn.cancelled for turn in self.played.turns):
             told = f"no turn was cancelled: {self.scene.policy.cancel.at} never came, or too late"
             self._note("cancel-moment-missed", told)
+        self._note_crash()
         self.played.ledger, self.played.buffers = self.documents.close()
         self.client.finish()
         for found in self.client.findings.kept:
             self._note(found.id, found.message, found.seq)
+
+    def _note_crash(self) -> None:
+        """An agent that answered well and then died is no agent-error, and its death is worth knowing."""
+        event = self.played.exit
+        if event is None or not self.played.turns or self.played.turns[-1].result_ns is None:
+            return
+        if self.played.ended_by == "itself" and (event.get("signal") or event.get("code") != 0):
+            self._note("crash-after-answer", f"after its last answer it ended with {exit_words(event)}")
+        elif event.get("oom"):
+            self._note("out-of-memory", "memory ran out during the run, and one of its processes was killed")

@@ -88,6 +88,39 @@ class Puppet:
         self.prompt = self.request
         self.do_say({"text": "..."})
 
+    def do_eof(self, _act: Act) -> None:
+        """Read on until the client hangs up."""
+        while sys.stdin.buffer.readline():
+            pass
+
+    def do_mcp(self, act: Act) -> None:
+        """Start the first MCP server of the awaited session/new, `after` seconds later (in a child, so that the session
+        goes on), and ask it for its tools.
+        """
+        server = self.request["params"]["mcpServers"][0]
+        if os.fork():
+            return
+        time.sleep(act.get("after", 0))
+        env = {**os.environ, **{one["name"]: one["value"] for one in server.get("env", [])}}
+        argv = [server["command"], *server["args"]]
+        child = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "puppet", "version": "1"}}
+        for body in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/list"},
+        ):
+            child.stdin.write(json.dumps({"jsonrpc": "2.0", **body}).encode() + b"\n")
+            child.stdin.flush()
+            if "id" in body:
+                print(
+                    f"mcp {time.monotonic_ns()} {child.stdout.readline().decode().strip()}", file=sys.stderr, flush=True
+                )
+        child.stdin.close()
+        os._exit(0)
+
     def do_await_answer(self, act: Act) -> None:
         """Read on until the request `id` of our own is answered."""
         while self.read().get("id") != act["id"]:
@@ -127,6 +160,11 @@ class Puppet:
     def do_big(self, act: Act) -> None:
         """One update whose line has `bytes` bytes of text."""
         self.do_say({"text": "x" * act["bytes"]})
+
+    def do_digits(self, act: Act) -> None:
+        """`text` with each %s as a number of so many `digits`, or as an object nested `deep`."""
+        value = "9" * act["digits"] if "deep" not in act else '{"a":' * act["deep"] + "1" + "}" * act["deep"]
+        os.write(1, act["text"].replace("%s", value).encode())
 
     def do_nested(self, act: Act) -> None:
         os.write(1, b"[" * act["depth"] + b"]" * act["depth"] + b"\n")

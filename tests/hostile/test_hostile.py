@@ -34,7 +34,12 @@ DEADLINES = {
     "terminate": 0.4,
 }
 REST = [{"do": "prompt"}, {"do": "model"}, {"do": "write", "path": "src/semver.js", "text": repaired()}]
-WORDS: dict[str, list[dict[str, Any]]] = {"good": [{"do": "handshake"}, *REST], "rest": REST, "done": [{"do": "end"}]}
+WORDS: dict[str, list[dict[str, Any]]] = {
+    "good": [{"do": "handshake"}, *REST],
+    "rest": REST,
+    "repair": REST[-1:],
+    "done": [{"do": "end"}],
+}
 
 
 def acts(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,6 +123,7 @@ def test_the_findings(played: Played, case: dict[str, Any]) -> None:
     found = Counter(finding.id for finding in record.findings if finding.id not in ALWAYS)
     wanted = set(case.get("findings", []))
     assert wanted <= set(found), found
+    assert not set(case.get("never", [])) & set(found)
     if case.get("clean"):
         assert not found
     if "survivors" in case:

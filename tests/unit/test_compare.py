@@ -9,7 +9,7 @@ import pytest
 from runner.compare import Compared, Pair, Verdict, Word, compare, confirmed, noisy, suspects
 from runner.config.gate import Gate, SampledRule
 from runner.likeness import Likeness
-from runner.report.model import Arm
+from runner.report.model import Arm, Warning
 from tests.unit.arms import arm
 
 #: Four runs 0.1 % apart: whatever moves by 1 % or more is disjoint from them, and 4 v 4 disjoint is p = 2/70 = 0.0286.
@@ -314,3 +314,12 @@ def test_what_was_missing_at_first_is_missing_after_the_fresh_half() -> None:
 def test_what_improved_needs_no_confirmation() -> None:
     first, _ = halves(0.8, FIVE)
     assert suspects(first) == []
+
+
+def test_a_run_whose_times_are_left_out_is_said_here_too() -> None:
+    warning = Warning(id="times-left-out", message="x--r1: its times are left out: works-after-answer", cell="x--r1")
+    few = Warning(id="insufficient", message="no winner")
+    base, new = arm(sampled={"to_result_ms": FOUR}), arm(sampled={"to_result_ms": []}, n=4, warnings=[few, warning])
+    found = judge(base, new)
+    assert only(found, "to_result_ms").verdict == "insufficient"
+    assert [one for one in found.warnings if one.id == "times-left-out"] == [warning]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.evidence.cost import NAMES, cost
-from runner.records.schema import AgentExit
+from runner.records.schema import AgentExit, Phase
 from runner.surfaces.cli_parsers import CliResult
 from tests.unit.evidence.builders import SPAWN_NS, Log, at, entry, record, verdict
 
@@ -171,3 +171,19 @@ def test_the_engines_clock_is_brought_to_the_controllers() -> None:
     assert cost(record(clock_offset_ns=ahead), messages, shifted, None)["model_ms"] == 250.0
     assert cost(record(), messages, shifted, None)["model_ms"] == 0.0
     assert at(0) == SPAWN_NS
+
+
+def test_what_a_surface_waits_for_is_in_no_figure_of_the_turn() -> None:
+    waits = [
+        Phase(name=name, start_ns=at(start), end_ns=at(end))
+        for name, start, end in (
+            ("mcp_connected", 100, 300),
+            ("settle", 300, 350),
+            ("look", 350, 360),
+            ("prompt", 500, 9),
+        )
+    ]
+    waiting = cost(record(phases=waits), turn_log().messages, ENTRIES, None)
+    plain = cost(record(), turn_log().messages, ENTRIES, None)
+    assert {name for name in NAMES if waiting[name] != plain[name]} == {"to_result_ms"}
+    assert waiting["to_result_ms"] == 1500.0 - 260.0

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from runner.evidence import cost, metrics
-from runner.records.schema import Found, Record
+from runner.records.schema import Finding, Found, Record
 from runner.report.build import build
 from runner.report.model import Arm, Report
 from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, run, runs
@@ -211,3 +211,17 @@ def test_a_run_that_did_not_begin_pristine_is_marked() -> None:
     (found,) = [w for w in arm(report(records), "acp").warnings if w.id == "not-pristine"]
     assert found.cell == records[1].cell
     assert found.message.endswith("an earlier run: ignored a.json, ignored b.json and 1 more")
+
+
+def test_a_run_that_worked_outside_its_turn_is_in_no_time_and_is_said() -> None:
+    planned = cells()
+    records = runs(planned)
+    late = next(one for one in records if one.surface == "acp" and not one.warmup and one.replicate == 2)
+    finding = Finding(id="works-after-answer", message="after it: 1 model request")
+    sampled = dict.fromkeys(late.sampled) | {"cpu_s": 1.5}
+    records[records.index(late)] = late.model_copy(update={"findings": [finding], "sampled": sampled})
+    acp = arm(report(records), "acp")
+    assert (acp.n, acp.sampled["to_result_ms"].n, acp.sampled["cpu_s"].n) == (3, 2, 3)
+    (warning,) = [one for one in acp.warnings if one.id == "times-left-out"]
+    assert warning.cell == late.cell
+    assert warning.message == f"{late.cell}: its times are left out: works-after-answer, after it: 1 model request"

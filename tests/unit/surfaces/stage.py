@@ -48,6 +48,8 @@ QUICK = Deadlines(
     terminate=0.1,
     kill=1,
 )
+#: Nothing has changed in the workspace.
+UNCHANGED: dict[str, Any] = {"changes": [], "more": False, "steady": True}
 FULL = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
 
 
@@ -121,12 +123,22 @@ Guest = Callable[[dict[str, Any]], dict[str, Any] | None]
 class Stage:
     """Builds the scene; the guest answers by `guest` (an op's arguments -> reply fields, None: never answers)."""
 
-    def __init__(self, folder: Path, script: Script, *, guest: Guest | None = None, obeys: str = "eof") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        script: Script,
+        *,
+        guest: Guest | None = None,
+        obeys: str = "eof",
+        changes: dict[str, Any] | None = UNCHANGED,
+    ) -> None:
         ours, theirs = socket.socketpair()
         self._agent = FakeAgent(theirs)
         guest_ours, guest_theirs = socket.socketpair()
         self._guest = Wire(guest_theirs)
         self._answers = guest or (lambda call: {})
+        #: What the guest saw changed in the workspace; None: it does not answer.
+        self._changes = changes
         #: What ends the fake agent's process: `eof`, `TERM`, `KILL`, or `itself` (its script's end).
         self._obeys = obeys
         self._script = script
@@ -175,8 +187,11 @@ class Stage:
             buffers=buffers,
         )
 
-    def exits(self, code: int | None = 0, signal: int | None = None) -> None:
-        self._guest.say({"event": "exit", "code": code, "signal": signal, "exit_ns": time.monotonic_ns()})
+    def exits(self, code: int | None = 0, signal: int | None = None, **more: Any) -> None:
+        self._guest.say({"event": "exit", "code": code, "signal": signal, "exit_ns": time.monotonic_ns(), **more})
+
+    def ready(self, address: str) -> None:
+        self._guest.say({"event": "ready", "address": address})
 
     def close(self) -> None:
         self._guest.hang_up()
@@ -208,7 +223,7 @@ class Stage:
                     if call["signal"] == self._obeys:
                         self.exits(code=None, signal=15 if self._obeys == "TERM" else 9)
                     continue
-                reply = self._answers(call)
+                reply = self._changes if call["op"] == "changes" else self._answers(call)
                 if reply is not None:
                     self._guest.say({"id": call["id"], "ok": True, **reply})
         except (OSError, ValueError):

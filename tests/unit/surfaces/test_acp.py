@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +314,91 @@ def test_a_stop_from_outside_ends_the_run(play: Play, stages: list[Stage], tmp_p
     stages.append(stage)
     played = AcpDriver(stage.scene()).run()
     assert outcomes(played)[0] == "infra"
+
+
+def answered(agent: FakeAgent) -> None:
+    agent.handshake()
+    end(agent, agent.read())
+
+
+@pytest.mark.parametrize(
+    ("exit", "finding"),
+    [
+        ({"code": 0}, None),
+        ({"code": 3}, "crash-after-answer"),
+        ({"code": None, "signal": 11}, "crash-after-answer"),
+        ({"code": None, "signal": 9, "oom": True}, "crash-after-answer"),
+        ({"code": 0, "oom": True}, "out-of-memory"),
+    ],
+)
+def test_a_death_after_the_answer_is_a_finding(
+    tmp_path: Path, stages: list[Stage], exit: dict[str, Any], finding: str | None
+) -> None:
+    def script(agent: FakeAgent) -> None:
+        answered(agent)
+        while agent.read() is not None:
+            pass
+        stages[0].exits(**exit)
+
+    stages.append(Stage(tmp_path, script, obeys="nothing"))
+    played = AcpDriver(stages[0].scene()).run()
+    assert outcomes(played) == []
+    assert ids(played) == ({finding} if finding else set())
+
+
+def test_our_own_signals_are_no_crash(play: Play) -> None:
+    assert ids(play(answered, obeys="KILL")) == {"no-exit-on-eof"}
+
+
+def test_a_death_before_the_answer_is_the_outcome_alone(play: Play) -> None:
+    played = play(lambda agent: (agent.handshake(), agent.read()), obeys="itself")
+    assert outcomes(played) == ["agent-error"]
+    assert "crash-after-answer" not in ids(played)
+
+
+def test_the_prompt_waits_for_the_servers(tmp_path: Path, stages: list[Stage]) -> None:
+    order: list[str] = []
+
+    def script(agent: FakeAgent) -> None:
+        agent.handshake()
+        time.sleep(0.2)
+        order.append("ready")
+        stages[0].ready("@one")
+        stages[0].ready("@two")
+        prompt = agent.read()
+        order.append("prompted")
+        end(agent, prompt)
+
+    stages.append(Stage(tmp_path, script))
+    scene = replace(stages[0].scene(), awaited=frozenset({"@one", "@two"}))
+    played = AcpDriver(scene).run()
+    assert order == ["ready", "prompted"]
+    assert ids(played) == set()
+    names = [phase.name for phase in scene.phases.done]
+    assert names.index("configure") < names.index("mcp_connected") < names.index("prompt")
+
+
+def test_a_server_that_is_never_ready_is_a_finding_and_the_prompt_is_sent(tmp_path: Path, stages: list[Stage]) -> None:
+    stages.append(Stage(tmp_path, answered))
+    limits = QUICK.model_copy(update={"mcp_connected": 0.1})
+    played = AcpDriver(replace(stages[0].scene(deadlines=limits), awaited=frozenset({"@one", "@two"}))).run()
+    assert outcomes(played) == []
+    (finding,) = played.findings
+    assert finding.id == "mcp-not-connected"
+    assert finding.message == "2 of 2 MCP servers not ready within 0.1 s; prompted all the same"
+
+
+def test_what_has_changed_before_the_prompt_is_seen(tmp_path: Path, stages: list[Stage]) -> None:
+    told = {"changes": [{"path": "a", "kind": "file", "t_ns": 1}, {"path": "", "kind": "folder", "t_ns": 1}]}
+    stages.append(Stage(tmp_path, answered, changes=told))
+    assert AcpDriver(stages[0].scene()).run().early_changes == ["a"]
+
+
+def test_a_workspace_that_takes_too_long_to_look_at_does_not_end_the_run(
+    tmp_path: Path, stages: list[Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.surfaces.acp._LOOK_S", 0.1)
+    stages.append(Stage(tmp_path, answered, changes=None))
+    played = AcpDriver(stages[0].scene()).run()
+    assert outcomes(played) == []
+    assert ids(played) == {"not-looked-at"}

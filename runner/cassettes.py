@@ -25,11 +25,12 @@ from runner.config.loaded_sweep import LoadedSweep
 from runner.config.source import shown
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
-from runner.gateway.cassette import read_tape
+from runner.gateway.cassette import TAPE_BYTES, read_tape
 from runner.gateway.journal import parse_journal
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
+from runner.regular import is_there, lines_of, read_regular, unreadable
 
 TAPE = "tape.jsonl"
 _FILE = "cassette.yaml"
@@ -123,7 +124,10 @@ def keep(out: SweepDir, loaded: LoadedSweep) -> list[str]:
 def _bytes(out: SweepDir, record: Record) -> bytes:
     """A run's tape; empty where it has none, or asked its model nothing."""
     path = out.path / "runs" / record.cell / str(record.attempt) / TAPE
-    return path.read_bytes() if path.is_file() else b""
+    try:
+        return read_regular(path, TAPE_BYTES) if is_there(path) else b""
+    except OSError as problem:
+        raise unreadable(path, problem) from None
 
 
 def _kept(out: SweepDir, loaded: LoadedSweep, upstream: Upstream, arms: Mapping[str, Sequence[Record]]) -> str:
@@ -212,10 +216,9 @@ def _add(loaded: LoadedSweep, folder: Path, tapes: Tapes) -> int | None:
 def _version(out: SweepDir, record: Record) -> int:
     """Of the gateway's normalisers, as it said itself."""
     path = out.path / "runs" / record.cell / str(record.attempt) / "model.jsonl"
-    lines = path.read_bytes().split(b"\n")
     return next(
         entry.tape.version
-        for entry in parse_journal(lines)
+        for entry in parse_journal(lines_of(path))
         if entry.tape is not None and entry.tape.version is not None
     )
 

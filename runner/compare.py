@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from runner import stats
+from runner import flaky, stats
 from runner.config.gate import Gate, SampledRule
 from runner.evidence import metrics
 from runner.likeness import Likeness
@@ -408,6 +408,7 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
                 message=f"{arm.name}: {arm.unexpected} of {arm.planned} cells did not end as expected ({ended})",
             )
         yield from (warning for warning in arm.warnings if warning.id == TIMES_LEFT_OUT)
+    yield from _flaky(pairs)
     few: dict[tuple[tuple[int, int], int], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.gated and verdict.verdict == "insufficient" and verdict.required_n is not None:
@@ -425,6 +426,20 @@ def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) 
             if abs(verdict.p_adjusted - alpha) < 3 * error:
                 message = f"{verdict.metric}: p = {verdict.p_adjusted:.4f} is sampled (standard error {error:.4f})"
                 yield Warning(id="sampled-p", message=f"{message}: too near to {alpha:g}", metric=verdict.metric)
+
+
+def _flaky(pairs: Sequence[Pair]) -> Iterator[Warning]:
+    """Workspaces with more than one verdict, inside an arm or across a pair: that difference is the verifier's."""
+    told: dict[str, None] = {}
+    for arm in _arms(pairs):
+        told.update((warning.message, None) for warning in arm.warnings if warning.id == flaky.ID)
+    for pair in pairs:
+        for name in flaky.differing(pair.base.workspaces, pair.new.workspaces):
+            told[
+                f"{pair.new.name}: the same workspace (tree {name[:12]}) got other verdicts on both sides: it is the "
+                f"verifier of fixture {pair.new.fixture} that differs, not what is compared"
+            ] = None
+    yield from (Warning(id=flaky.ID, message=message) for message in told)
 
 
 def _idle(gate: Gate, verdicts: Sequence[Verdict]) -> Iterator[Warning]:

@@ -25,6 +25,8 @@ from runner.errors import UsageError
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
+from runner.regular import open_regular, unreadable
+from runner.visible import one_line
 from runner.wire.numbers import bounded, measure
 
 #: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
@@ -39,6 +41,8 @@ STEP_NIGHTS = 4
 STEP_ALPHA = 0.05
 #: Newest nights that are searched: as far back as the exact test reaches at once.
 STEP_WINDOW = 60
+#: Longest text in a picture.
+_LABEL = 160
 _BARS = "▁▂▃▄▅▆▇█"
 #: How `default_directory` ends a name.
 _DATED = re.compile(r"-\d{8}T\d{6}Z-[0-9a-f]{4}$")
@@ -113,9 +117,17 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
-    files = sorted(map(str, history.glob("*.parquet")))
-    if not files:
+    found = sorted(history.glob("*.parquet"))
+    if not found:
         raise UsageError(f"{history}: no history yet; `acpbench nightly` and `acpbench history --add DIR` write it")
+    files = []
+    for path in found:
+        try:
+            # The library would wait for a pipe, and read a folder's files.
+            open_regular(path, links=True).close()
+        except OSError as error:
+            raise unreadable(path, error) from None
+        files.append(str(path))
     try:
         data = dataset.dataset(files, format="parquet")
         table = data.to_table(
@@ -167,11 +179,18 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
         below = [night.found.median - night.found.min for night in one.nights]
         above = [night.found.max - night.found.median for night in one.nights]
         drawn = axes.errorbar(
-            times, one.medians, yerr=[below, above], fmt="o-", markersize=4, capsize=2, elinewidth=0.8, label=one.arm
+            times,
+            one.medians,
+            yerr=[below, above],
+            fmt="o-",
+            markersize=4,
+            capsize=2,
+            elinewidth=0.8,
+            label=_label(one.arm),
         )
         for step in steps(one.medians):
             axes.axvline(times[step.index], color=drawn.lines[0].get_color(), linestyle=":", linewidth=1)
-    axes.set_ylabel(metric)
+    axes.set_ylabel(_label(metric))
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.set_title("Nightly medians with the range of their runs; dotted: a step", fontsize=10, loc="left")
@@ -181,6 +200,11 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
         figure.savefig(file, dpi=130)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written: {error}") from None
+
+
+def _label(text: str) -> str:
+    """Text in a picture: the library reads what stands between two `$` as a formula, and hides what begins with `_`."""
+    return one_line(text, _LABEL).replace("$", r"\$").lstrip("_") or "-"
 
 
 def _night(directory: str, records: Iterable[Record]) -> str:

@@ -22,6 +22,7 @@ _COMMON = ("acpbench", "guest_sha256", "gateway", "knobs", "seed")
 #: Parts that pin one value each of a dimension.
 _PINNED = (
     ("fixtures", "fixture"),
+    ("verify", "fixture"),
     ("policies", "policy"),
     ("streaming", "model"),
     ("models", "model"),

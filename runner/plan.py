@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runner.config.base import on_disk
+from runner.config.base import MAX_COUNT, on_disk
 from runner.config.loaded_sweep import LoadedSweep, policy_id
 from runner.config.loader import raise_all
-from runner.config.nearest import suggest
+from runner.config.nearest import quoted, suggest
 from runner.errors import ConfigError, UsageError
 
 #: Longest name of a cell, bytes: it is a folder's name (NAME_MAX is 255) with room for what is put before and after it.
 MAX_NAME = 200
 #: What `on_disk` leaves of ids.
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+#: What names in a plan are made of: ids, and `<kind>/<name>` of a model.
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@/-]{0,999}", re.ASCII)
 #: The reset that gives each run a container of its own; every other one keeps an arm's.
 FRESH = "container"
 TWIN = "--twin"
@@ -37,14 +39,14 @@ class Cell(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     #: Position in the sweep, from 1.
-    order: int
+    order: int = Field(ge=0, le=MAX_COUNT)
     #: From 1; 0 for warm-ups. A block holds every arm (that still has replicates left) once; an arm that keeps its
     #: container stands whole in block 1.
-    block: int
+    block: int = Field(ge=0, le=MAX_COUNT)
     name: str
     arm: str
     #: From 1, per arm (warm-ups are counted on their own).
-    replicate: int
+    replicate: int = Field(ge=0, le=MAX_COUNT)
     warmup: bool
     #: Folder under images/ of the adapter's image.
     image: str
@@ -56,7 +58,7 @@ class Cell(BaseModel):
     reset: str
     expect: str
     #: Entry of the sweep's `arms` (from 0) that it comes from: its knobs are there.
-    matrix: int = 0
+    matrix: int = Field(default=0, ge=0, le=MAX_COUNT)
     #: Of an arm that repeats another one (A/A); its name ends in `--twin`.
     twin: bool = False
 
@@ -117,6 +119,25 @@ def plan(
     else:
         cells = _select(arms, measured, loaded.sweep.warmup, only)
     return [cell.model_copy(update={"order": order}) for order, cell in enumerate(cells, start=1)]
+
+
+def demand_planned(loaded: LoadedSweep, cells: Iterable[Cell], path: Path) -> None:
+    """Raise UsageError where a plan that was read from `path` has a cell that the configuration knows nothing of: a
+    resumed sweep goes on with its own configuration."""
+    known: dict[str, Collection[str]] = {
+        "adapter": loaded.adapters,
+        "surface": loaded.surfaces,
+        "fixture": loaded.fixtures,
+        "policy": loaded.policies,
+        "model": {*loaded.scripts, *loaded.upstreams, *loaded.cassettes},
+    }
+    for cell in cells:
+        for name, ids in known.items():
+            if getattr(cell, name) not in ids:
+                told = f"plans the {name} {quoted(getattr(cell, name))}, which {loaded.path} does not name"
+                raise UsageError(f"{path}: {told}; resume with the configuration it was made with")
+        if cell.matrix >= len(loaded.sweep.arms):
+            raise UsageError(f"{path}: is not the plan of {loaded.path}, which has {len(loaded.sweep.arms)} 'arms'")
 
 
 def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
@@ -223,7 +244,12 @@ def load(data: bytes, path: Path) -> list[Cell]:
         except ValidationError:
             raise UsageError(f"{path}:{number}: not a cell of a plan") from None
         if not _FOLDER.fullmatch(cell.name):
-            raise UsageError(f"{path}:{number}: a cell's name is that of its folder, which {cell.name!r} cannot be")
+            raise UsageError(
+                f"{path}:{number}: a cell's name is that of its folder, which {quoted(cell.name)} cannot be"
+            )
+        odd = next((name for name in (*_ID_KEYS, "arm", "image") if not WORD.fullmatch(getattr(cell, name))), None)
+        if odd is not None:
+            raise UsageError(f"{path}:{number}: no {odd} is called {quoted(getattr(cell, odd))}")
         if cell.name in cells:
             raise UsageError(f"{path}:{number}: the cell {cell.name} stands there twice, and would count twice")
         cells[cell.name] = cell

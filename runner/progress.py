@@ -12,6 +12,10 @@ from rich.table import Column
 
 from runner.plan import Cell
 from runner.records.schema import Record
+from runner.visible import error_text, one_line
+
+#: Longest reason in a line: an agent's error may be a book.
+_REASON = 300
 
 
 class SweepProgress(Protocol):
@@ -35,7 +39,7 @@ def _seconds(record: Record) -> float:
 def _rest(record: Record) -> str:
     """What is worth saying beyond the outcome: which attempt, and why."""
     attempt = f" (attempt {record.attempt})" if record.attempt > 1 else ""
-    return f"{attempt}: {record.reason}" if record.reason else attempt
+    return f"{attempt}: {one_line(record.reason, _REASON)}" if record.reason else attempt
 
 
 class PlainProgress:
@@ -54,7 +58,7 @@ class PlainProgress:
 
     def note(self, text: str) -> None:
         with self._lock:
-            print(text, file=self._out, flush=True)
+            print(error_text(text), file=self._out, flush=True)
 
     def started(self, cell: Cell) -> None:
         with self._lock:
@@ -63,7 +67,7 @@ class PlainProgress:
     def attempted(self, record: Record) -> None:
         with self._lock:
             number = self._numbers.get(record.cell, 0)
-            line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {record.cell}{_rest(record)}"
+            line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {one_line(record.cell)}{_rest(record)}"
             print(f"[{number}/{self._total}] {line}", file=self._out, flush=True)
 
     def done(self, cell: Cell) -> None:
@@ -79,7 +83,9 @@ class BarProgress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            ),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -94,16 +100,16 @@ class BarProgress:
         self._bar.start()
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self._print(error_text(text))
 
     def started(self, cell: Cell) -> None:
         self._bar.update(self._task, description=_short(cell))
 
     def attempted(self, record: Record) -> None:
         kind = "warm-up" if record.warmup else "run"
-        what = f"{record.adapter} {record.surface} {kind} {record.replicate}"
+        what = one_line(f"{record.adapter} {record.surface} {kind} {record.replicate}")
         line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {what}{_rest(record)}"
-        self._console.print(line, markup=False, highlight=False)
+        self._print(line)
 
     def done(self, cell: Cell) -> None:
         self._bar.advance(self._task)
@@ -111,10 +117,15 @@ class BarProgress:
     def end(self) -> None:
         self._bar.stop()
 
+    def _print(self, text: str) -> None:
+        """As it is: the library knows marks ([red]), names of pictures (:x:) and numbers, and would break lines."""
+        self._console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
 
 def _short(cell: Cell) -> str:
     """A cell in the words that tell it from its neighbours."""
-    return f"{cell.surface} {cell.fixture} {cell.policy} {'warm-up' if cell.warmup else 'run'} {cell.replicate}"
+    kind = "warm-up" if cell.warmup else "run"
+    return one_line(f"{cell.surface} {cell.fixture} {cell.policy} {kind} {cell.replicate}")
 
 
 def progress_for(out: TextIO | None = None) -> SweepProgress:

@@ -12,13 +12,9 @@ Whatever goes wrong becomes an outcome; nothing that was seen before is lost.
 from __future__ import annotations
 
 import base64
-import contextlib
-import gzip
 import hashlib
-import io
 import json
 import secrets
-import tarfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +25,7 @@ from typing import Any
 from docker import DockerClient
 
 from runner.cassettes import TAPE
+from runner.collected import as_file, cap_findings, from_engine, with_missing
 from runner.config.adapter import Adapter, Launch, Started
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
@@ -52,7 +49,7 @@ from runner.records.store import AttemptDir, DiskFull
 from runner.redact import Redactor
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
-from runner.sandbox.container import BASE_ENV, HOME, Container, Gate, Spec
+from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, HOME, Container, Gate, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
@@ -61,7 +58,7 @@ from runner.surfaces.cli import CliDriver, turn_of
 from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
-from runner.verifier import Verifier, guest_command
+from runner.verifier import Verifier, guest_command, verifier_spec
 from runner.wire.frames import Frame
 from runner.wire.log import LoggedFrames
 
@@ -73,9 +70,11 @@ DUMMY_KEY = "sk-acpbench-no-key"
 _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
 #: Another user than the agent's, which can then neither trace nor kill it.
 _BRIDGE_USER = "65534:65534"
-#: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
-_VERIFIER_MEMORY_MB = 2048
+#: Of the deadline for collecting, what the guest may use before it says that there is too much.
+_COLLECTING = 0.8
 _MB = 10**6
+#: Seconds for the times of what has changed in the workspace; an agent may have filled it.
+_LOOK_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +131,10 @@ class Run:
         self._spawn_ns: int | None = None
         self._offset_ns = 0
         self._agent_tar: str | None = None
+        #: The fixture's paths that are not as they were; None: the archive is whole.
+        self._differing: list[str] | None = None
+        #: Kind of file -> how many, and bytes, that were not collected.
+        self._left_out: dict[str, dict[str, int]] = {}
         self._left: Left | None = None
         self._changes: list[Change] = []
         #: Host name -> questions for it; None: nobody listened.
@@ -142,7 +145,7 @@ class Run:
         self._pipe: AgentPipe | None = None
         self._guest: GuestChannel | None = None
         self._container: Container | None = None
-        self._verifier = Verifier(bench.client, self._spec("verifier", "stdio", model=False), bench.gate)
+        self._verifier = Verifier(bench.client, self._verifier_spec(), bench.gate)
 
     def execute(self) -> Record:
         """Run the cell and commit its record.
@@ -198,23 +201,35 @@ class Run:
 
     # open
 
-    def _spec(self, role: str, channel: str, *, model: bool) -> Spec:
+    def _spec(self) -> Spec:
+        """The agent's container."""
         bench, limits = self._bench, self._adapter.limits
-        mounts = {bench.volumes.guest: GUEST_TARGET}
-        if model:
-            mounts[bench.volumes.model] = MODEL_TARGET
-            if self._surface.toolbox is not None:
-                mounts[bench.volumes.toolboxes[self._surface.toolbox]] = TOOLBOX_TARGET
+        mounts = {bench.volumes.guest: GUEST_TARGET, bench.volumes.model: MODEL_TARGET}
+        if self._surface.toolbox is not None:
+            mounts[bench.volumes.toolboxes[self._surface.toolbox]] = TOOLBOX_TARGET
         return Spec(
-            name=f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
-            image=bench.images[self._adapter.image],
-            command=guest_command(channel),
-            labels=labels(bench.sweep, f"{self._cell.name}/{self._attempt.number}"),
+            command=guest_command("unix"),
             mounts=mounts,
-            memory_bytes=(limits.memory_mb if model else _VERIFIER_MEMORY_MB) * _MB,
+            user=GUEST_USER,
+            capabilities=GUEST_CAPABILITIES,
+            memory_bytes=limits.memory_mb * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
+            **self._common("agent"),
         )
+
+    def _verifier_spec(self) -> Spec:
+        guest_volume = self._bench.volumes.guest
+        return verifier_spec(self._fixture.verify.limits, guest_volume=guest_volume, **self._common("verifier"))
+
+    def _common(self, role: str) -> dict[str, Any]:
+        """What the run's two containers have in common."""
+        bench = self._bench
+        return {
+            "name": f"acpbench-{bench.sweep}-{self._cell.order}-{self._attempt.number}-{role}",
+            "image": bench.images[self._adapter.image],
+            "labels": labels(bench.sweep, f"{self._cell.name}/{self._attempt.number}"),
+        }
 
     def _open_and_drive(self, verifier: Future[None]) -> None:
         gateway = self._bench.gateway()
@@ -240,7 +255,7 @@ class Run:
 
     def _take_container(self) -> Container:
         def make() -> Container:
-            return Container(self._bench.client, self._spec("agent", "unix", model=True), self._bench.gate)
+            return Container(self._bench.client, self._spec(), self._bench.gate)
 
         self._container = container = make() if self._kept is None else self._kept.take(make)
         if not container.id:
@@ -337,7 +352,7 @@ class Run:
             buffers=buffers,
             awaited=frozenset(self._notified),
         )
-        # From here on a vanished guest is the agent's doing: a `kill -9 -1` can be quicker than the reply.
+        # From here on the agent may have run, whatever becomes of the reply.
         self._spawn_ns = time.monotonic_ns()
         try:
             started = self._guest.call(
@@ -375,7 +390,7 @@ class Run:
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
         skip = [".git", *self._adapter.state_dirs]
-        changed = guest.call("changes", limits.collect, workspace=self._workspace, skip=skip)
+        changed = guest.call("change_times", limits.collect, workspace=self._workspace, skip=skip, within_s=_LOOK_S)
         if changed["steady"]:
             self._changes = [
                 Change(str(one["path"]), str(one["kind"]), int(one["t_ns"]) - self._offset_ns)
@@ -388,15 +403,21 @@ class Run:
                 workspace=self._workspace,
                 cap_bytes=self._knobs.collect_cap_mb * _MB,
                 writable=[HOME, "/workspace", "/tmp", "/var/tmp", "/dev/shm"],
+                changes_only=True,
+                within_s=limits.collect * _COLLECTING,
             )
-        except GuestRefused:
+        except GuestRefused as problem:
             guest.submit("stop")  # nothing more is asked of it: its container must not be waited for
+            if problem.code == "too_much":
+                told = f"left more in the workspace than {limits.collect:g} s suffice for (knobs.deadlines.collect)"
+                raise AgentError(told) from problem
             raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
         collected["changed"] = {name: changed[name] for name in ("changes", "more", "steady")}
-        if collected["cut"]:
-            self._errors.append(AgentError(f"left more than {self._knobs.collect_cap_mb} MB in the workspace"))
+        self._differing = collected.pop("differing")
+        self._left_out = collected["left_out"]
+        self._findings += cap_findings(collected, self._knobs.collect_cap_mb)
         self._attempt.write_json("fsdiff.json", {k: v for k, v in collected.items() if k not in ("id", "ok")})
         self._left = Left(collected["outside"], self._given(), self._adapter.fleeting_files)
 
@@ -420,14 +441,24 @@ class Run:
         assert self._pipe is not None
         assert self._container is not None
         lost = self._lost()
-        blame = _blame(self._container) if lost else None
-        if blame is not None:
+        exited = self._played is not None and self._played.exit is not None
+        starved = bool(lost) and not exited and _out_of_memory(self._container)
+        if starved:
             self._errors = [error for error in self._errors if error not in lost]
-            self._errors.append(blame)
+            self._errors.append(AgentError("ran out of memory, and had the kernel end the container's guest for it"))
         self._container.kill()
         self._pipe.finish(self._knobs.deadlines.collect)
-        raw = self._container.archive(self._workspace, self._knobs.collect_cap_mb * _MB)
-        self._agent_tar = base64.b64encode(without_git(raw, self._fixture.id)).decode("ascii")
+        cap_mb = self._knobs.collect_cap_mb
+        try:
+            with self._container.archive(self._workspace) as parts:
+                packed, self._left_out = from_engine(as_file(parts), self._fixture.id, cap_mb * _MB)
+        except InfraError:
+            if not starved:
+                raise
+            return  # evidence is missing, but how the run ended is known
+        self._agent_tar = base64.b64encode(packed).decode("ascii")
+        reply = {"left_out": self._left_out, "odd": 0, "outside_cut": False}
+        self._findings += cap_findings(reply, cap_mb)
 
     def _lost(self) -> list[RunError]:
         return [error for error in self._errors if isinstance(error, GuestGone | GuestSilent)]
@@ -439,8 +470,11 @@ class Run:
             return
         limit_s = self._knobs.deadlines.verify + self._fixture.verify.timeout_s
         with self._clock.phase("verify"):
-            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s)
-        self._verdict = judged.verdict
+            judged = self._verifier.judge(
+                self._fixture, self._tar, self._agent_tar, limit_s, self._differing, self._knobs.collect_cap_mb
+            )
+        self._verdict = with_missing(judged.verdict, self._left_out, self._knobs.collect_cap_mb)
+        self._findings += judged.findings
         self._attempt.write_bytes("workspace.patch", judged.patch)
 
     def _settle(self) -> None:
@@ -586,33 +620,13 @@ class Run:
         )
 
 
-def _blame(container: Container) -> AgentError | None:
-    """The agent's share in a guest that does not answer: it has the same user, so it can kill and stop it."""
+def _out_of_memory(container: Container) -> bool:
+    """Whether a container whose guest is gone or silent has run out of memory.
+
+    While an agent runs this is its doing: what the guest takes lies within what it is given beyond the agent's limit.
+    Nothing else of a guest's end can be: it is another user, whom an agent can neither signal nor stop.
+    """
     deadline = time.monotonic() + _ENDING_S
-    while (state := container.state()).get("Running"):
-        # It may end between the two looks, and then the second one fails.
-        with contextlib.suppress(InfraError):
-            if container.is_stopped(f"{GUEST_TARGET}/main.py"):
-                return AgentError("stopped the container's supervisor")
-        if time.monotonic() > deadline:
-            return None
+    while (state := container.state()).get("Running") and time.monotonic() < deadline:
         time.sleep(0.05)  # its channel ends a moment before the container does
-    how = "out of memory" if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
-    return AgentError(f"ended the container's supervisor ({how})")
-
-
-def without_git(archive: bytes, folder: str) -> bytes:
-    """An engine's tar of `/workspace/<folder>` as `collect` gives it: paths in the workspace, no `.git`, gzipped."""
-    out = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed,
-        tarfile.open(fileobj=io.BytesIO(archive), errors="surrogateescape") as source,
-        tarfile.open(fileobj=packed, mode="w", errors="surrogateescape") as target,
-    ):
-        for member in source:
-            name = member.name.partition("/")[2]
-            if not name or name == ".git" or name.startswith(".git/") or not member.name.startswith(f"{folder}/"):
-                continue
-            member.name = name
-            target.addfile(member, source.extractfile(member) if member.isreg() else None)
-    return out.getvalue()
+    return bool(state.get("OOMKilled"))

@@ -15,8 +15,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 from runner import cassettes
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep
-from runner.config.source import read_source, shown
-from runner.errors import ConfigError, Interrupted, UsageError
+from runner.errors import Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.gateway.program import demand_programs
 from runner.interrupt import Interrupt, interruptible
@@ -33,7 +32,7 @@ from runner.report.build import build
 from runner.report.model import Report
 from runner.run import Run
 from runner.sandbox.engine import connect
-from runner.sandbox.fixture import fixture_tree
+from runner.sandbox.fixture import demand_pins
 from runner.sandbox.images import Images
 from runner.sandbox.reaper import reap
 from runner.stage import Stage, pin
@@ -77,7 +76,7 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
     give_back_large_blocks()
-    _demand_fixtures(loaded)
+    demand_pins(loaded)
     _demand_room(options.out)
     models = {cell.model for cell in cells}
     demand_programs(loaded, cells)
@@ -129,17 +128,6 @@ def _ask_registries(client: DockerClient, images: Images, root: Path, out: Sweep
     out.write_json(NAMES_FILE, said)
     if (problem := problem_of(said)) is not None:
         progress.note(f"the package registries could not be asked, the sweep goes on without: {problem}")
-
-
-def _demand_fixtures(loaded: LoadedSweep) -> None:
-    """What stands in a fixture's folder must be what its file pins; the guest proves it again in every run."""
-    for name, fixture in loaded.fixtures.items():
-        folder = loaded.fixture_folder(name)
-        found = fixture_tree(folder)
-        if found != fixture.tree:
-            problem = f"tree {fixture.tree} is pinned, but {shown(folder)} holds {found}; undo the change or pin it"
-            file = folder.parent / "fixture.yaml"
-            raise ConfigError(shown(file), read_source(file).line(("tree",)), problem)
 
 
 def _demand_room(out: Path) -> None:

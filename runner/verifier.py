@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from docker import DockerClient
 
-from runner.config.fixture import Fixture, Verify
-from runner.records.schema import Change, Verdict
+from runner.config.fixture import Fixture, Verify, VerifyLimits
+from runner.records.schema import Change, Finding, Verdict
 from runner.sandbox.channel import GuestChannel, Reply
-from runner.sandbox.container import BASE_ENV, Container, Gate, Spec
+from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, Container, Gate, Spec
+from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
 _SUMMARY = re.compile(r"^# (tests|pass|fail) (\d{1,9})$", re.MULTILINE)
 _READY_S = 30.0
+_MB = 10**6
+#: Of members that the verifier did not take over, named in a finding.
+_NAMED = 3
 
 
 def guest_command(channel: str) -> list[str]:
@@ -29,12 +34,30 @@ def guest_command(channel: str) -> list[str]:
     return ["python3", "-I", "-u", "/acpbench/guest/main.py", "--channel", channel]
 
 
+def verifier_spec(limits: VerifyLimits, *, name: str, image: str, labels: Mapping[str, str], guest_volume: str) -> Spec:
+    """The container in which a fixture is verified. Its limits are the fixture's, whatever the adapter may use: the
+    same files must get the same verdict."""
+    return Spec(
+        name=name,
+        image=image,
+        command=guest_command("stdio"),
+        user=GUEST_USER,
+        capabilities=GUEST_CAPABILITIES,
+        labels=labels,
+        mounts={guest_volume: GUEST_TARGET},
+        memory_bytes=limits.memory_mb * _MB,
+        cpus=limits.cpus,
+        pids=limits.pids,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict with the patch it rests on."""
+    """A verdict with the patch it rests on, and what a reader of it must know."""
 
     verdict: Verdict
     patch: bytes
+    findings: list[Finding] = field(default_factory=list)
 
 
 class Verifier:
@@ -56,8 +79,19 @@ class Verifier:
         self._container.start()
         self._channel.call("clock", _READY_S)
 
-    def judge(self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float) -> Judged:
-        """Judge the agent's workspace (`agent_tar`: base64 of a gzipped tar, as `collect` gave it).
+    def judge(
+        self,
+        fixture: Fixture,
+        tar: bytes,
+        agent_tar: str,
+        timeout_s: float,
+        differing: Sequence[str] | None = None,
+        cap_mb: int | None = None,
+    ) -> Judged:
+        """Judge the agent's workspace.
+
+        agent_tar: base64 of a gzipped tar, as `collect` gave it. differing: the fixture's paths that are not as they
+        were, where the tar holds changes alone. cap_mb: what the tar may unpack to.
 
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
@@ -70,12 +104,15 @@ class Verifier:
             tree=fixture.tree,
             commit=fixture.commit,
             agent_tar=agent_tar,
+            differing=None if differing is None else list(differing),
+            cap_bytes=None if cap_mb is None else cap_mb * _MB,
             protected=fixture.verify.protected,
             command=fixture.verify.command,
             env=dict(BASE_ENV),
             timeout_s=fixture.verify.timeout_s,
+            disk_bytes=fixture.verify.limits.disk_mb * _MB,
         )
-        return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]))
+        return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]), findings_of(reply, fixture))
 
     def remove(self) -> None:
         if self._channel is not None:
@@ -96,8 +133,7 @@ def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:
     touched = [change.path for change in changes if change.protected]
     if touched:
         reasons.append(f"protected paths were changed: {', '.join(touched[:5])}")
-    if reply["timed_out"]:
-        reasons.append(f"the verifier did not end within {verify.timeout_s:g} s")
+    reasons += limits_reached(verify, reply)
     if verify.parser == "node-test":
         # The runner prints its own summary last; what the code under test prints comes before it.
         counts = {name: int(number) for name, number in _SUMMARY.findall(output)}
@@ -117,5 +153,38 @@ def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:
         reason="; ".join(reasons),
         output=output,
         changes=changes,
+        changes_cut=int(reply.get("changes_cut", 0)),
+        workspace=reply.get("workspace"),
         status=str(reply["status"]),
     )
+
+
+def limits_reached(verify: Verify, reply: dict[str, Any]) -> list[str]:
+    """Which of its limits the verifier reached, each with the key that raises it."""
+    limits, reached = verify.limits, reply.get("limits", [])
+    said = {
+        "memory": f"the verifier ran out of memory (verify.limits.memory_mb: {limits.memory_mb})",
+        "pids": f"the verifier reached its limit of processes (verify.limits.pids: {limits.pids})",
+        "disk": f"the verifier filled its disk (verify.limits.disk_mb: {limits.disk_mb})",
+    }
+    found = [text for name, text in said.items() if name in reached]
+    if reply["timed_out"]:
+        found.append(f"the verifier did not end within {verify.timeout_s:g} s (verify.timeout_s)")
+    return found
+
+
+def findings_of(reply: dict[str, Any], fixture: Fixture) -> list[Finding]:
+    """What a reader of the verdict must know: a limit that decided it, and what is not in it or in its patch."""
+    found = [
+        Finding(id="verifier-limit", message=f"{text}; this says nothing of the agent's repair")
+        for text in limits_reached(fixture.verify, reply)
+    ]
+    if reply.get("patch_cut"):
+        found.append(Finding(id="patch-cut", message="workspace.patch holds only the first part of all changes"))
+    if skipped := reply.get("skipped", []):
+        named = ", ".join(f"{one['path']} ({one['reason']})" for one in skipped[:_NAMED])
+        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+        found.append(Finding(id="verify-skipped", message=f"not taken over by the verifier: {named}{more}"))
+    if cut := reply.get("changes_cut", 0):
+        found.append(Finding(id="changes-cut", message=f"{cut} more paths changed than the record lists"))
+    return found

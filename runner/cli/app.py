@@ -13,6 +13,7 @@ from runner.cli import (
     bisect,
     compare,
     findings,
+    fixture,
     frames,
     history,
     images,
@@ -67,6 +68,7 @@ app.command()(nightly.nightly)
 app.command()(frames.frames)
 app.add_typer(images.app, name="images")
 app.add_typer(adapters.app, name="adapters")
+app.add_typer(fixture.app, name="fixture")
 app.add_typer(script.app, name="script")
 app.command()(bisect.bisect)
 app.command()(machine.doctor)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.options import Directory, Output
-from runner.cli.output import out, out_or_file
+from runner.cli.output import out_as_is, out_or_file
 from runner.cli.report import report_of
 from runner.cli.state import catalog
 from runner.config.base import on_disk
@@ -101,5 +101,5 @@ def baseline(
     path = catalog(context).root / "results" / "baselines" / f"{on_disk(name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     out_or_file(text, path)
-    out(str(path))
+    out_as_is(str(path))
     return 0

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import err, out, table
+from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
+from runner.config.base import MAX_COUNT
 from runner.errors import UsageError
 from runner.records.store import SweepDir
+from runner.visible import one_line
 
 if TYPE_CHECKING:
     from runner.history import Series
 
+#: Longest name of an arm.
+_ARM = 220
 #: Below the root.
 FOLDER = Path("results") / "history"
 
@@ -29,7 +33,9 @@ def history(
     folder: Annotated[
         Path | None, typer.Option("--history", metavar="DIR", help="The data set; default results/history.")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, metavar="N", help="Nights that are listed; all count for steps.")] = 14,
+    last: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, metavar="N", help="Nights that are listed; all count for steps.")
+    ] = 14,
 ) -> int:
     """Print nightly medians with their ranges, and where their level seems to have changed (a hint, never a gate)."""
     from runner import history as data
@@ -44,11 +50,11 @@ def history(
         return 0
     found = data.query(place, metric, adapter=adapter, arm=arm)
     for one in found:
-        out(f"{one.arm}  {data.sparkline(one.medians)}")
+        out(f"{one_line(one.arm, _ARM)}  {data.sparkline(one.medians)}")
         _print(one, metric, last)
     if plot is not None:
         data.plot(found, metric, plot)
-        out(str(plot))
+        out_as_is(str(plot))
     return 0
 
 

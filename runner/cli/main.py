@@ -12,7 +12,10 @@ import typer
 from typer.main import get_command
 
 from runner.cli.output import err, open_streams, soften
+from runner.config.source import ConfigErrors
 from runner.errors import AcpbenchError, EngineUnavailable, UsageError
+from runner.regular import NotRegular
+from runner.visible import SENTENCE, error_text, one_line
 
 #: sysexits.h EX_SOFTWARE: a fault of ours.
 INTERNAL = 70
@@ -32,7 +35,8 @@ def run(args: Sequence[str] | None = None) -> int:
         )
     except AcpbenchError as error:
         _debug()
-        err("\n".join(f"acpbench: {line}" if n == 0 else line for n, line in enumerate(str(error).splitlines())))
+        # Several faults of configuration have a line each; other lines are quotes of what something else said.
+        err(f"acpbench: {error_text(str(error), indented=not isinstance(error, ConfigErrors))}")
         return error.exit_code
     except typer.TyperException as error:
         # The library's own exit code is 2, which means `regressed` here.
@@ -46,10 +50,11 @@ def run(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         if _of_the_engine(error):
             return _silent(error)
-        if error.errno not in _UNUSABLE or error.filename is None:
+        if not isinstance(error, NotRegular) and (error.errno not in _UNUSABLE or error.filename is None):
             return _internal(error)
         _debug()
-        err(f"acpbench: {error.filename}: {error.strerror}")
+        cannot = "cannot be read: " if isinstance(error, NotRegular) else ""
+        err(f"acpbench: {one_line(f'{error.filename}: {cannot}{error.strerror}')}")
         return UsageError.exit_code
     except Exception as error:  # noqa: BLE001 - the last line of defence: one line, its own exit code
         return _internal(error)
@@ -67,13 +72,13 @@ def _of_the_engine(error: Exception) -> bool:
 
 def _silent(error: Exception) -> int:
     _debug()
-    err(f"acpbench: the container engine does not answer any more: {' '.join(str(error).split())}")
+    err(f"acpbench: the container engine does not answer any more: {one_line(str(error), SENTENCE)}")
     return EngineUnavailable.exit_code
 
 
 def _internal(error: Exception) -> int:
     _debug()
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    said = one_line(f"{type(error).__name__}: {error}", SENTENCE)
     err(f"acpbench: internal error: {said} (set ACPBENCH_DEBUG=1 for the traceback)")
     return INTERNAL
 
@@ -81,7 +86,7 @@ def _internal(error: Exception) -> int:
 def _usage(error: typer.TyperException) -> str:
     """The library's message on one line, with the help to ask for."""
     context = getattr(error, "ctx", None)
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = one_line(" ".join(error.format_message().split()), SENTENCE).rstrip(".")
     if context is None:
         return message
     if not message or context.get_help() == error.message:
@@ -91,7 +96,8 @@ def _usage(error: typer.TyperException) -> str:
 
 def _debug() -> None:
     if os.environ.get("ACPBENCH_DEBUG") == "1":
-        traceback.print_exc()
+        # It quotes the error, and that what an agent said.
+        err(traceback.format_exc().rstrip("\n"))
 
 
 def main() -> None:

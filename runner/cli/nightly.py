@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from runner.cli.history import FOLDER
-from runner.cli.output import err, out
+from runner.cli.output import err, out, out_as_is
 from runner.cli.state import catalog
 from runner.cli.sweep import results_of
 from runner.config.loaded_sweep import load_sweep
+from runner.config.sweep import MAX_REPEAT
 from runner.errors import UsageError
 from runner.plan import plan
 from runner.records.store import default_directory
@@ -26,7 +27,7 @@ def nightly(
         typer.Option("--out", metavar="DIR", help="Where records go; default results/<sweep>-<UTC time>-<random>."),
     ] = None,
     repeat: Annotated[
-        int | None, typer.Option(min=1, help="Replicates of every arm, in place of the config's.")
+        int | None, typer.Option(min=1, max=MAX_REPEAT, help="Replicates of every arm, in place of the config's.")
     ] = None,
     history: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The history to append to; default results/history.")
@@ -56,10 +57,10 @@ def nightly(
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary(judged))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        out(workflow_commands(judged).removesuffix("\n"))
+        out_as_is(workflow_commands(judged).removesuffix("\n"))
     if judged.problem is not None:
         err(judged.problem)
-    out(str(judged.result.directory))
+    out_as_is(str(judged.result.directory))
     return judged.exit_code
 
 

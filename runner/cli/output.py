@@ -1,4 +1,7 @@
-"""Results go to standard output, everything else to standard error; a reader that went away is not an error."""
+"""Results go to standard output, everything else to standard error; a reader that went away is not an error.
+
+All of it is made visible here, whatever was done before: no verb can print what a terminal or a CI service obeys.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,32 @@ from typing import TextIO
 from tabulate import tabulate
 
 from runner.errors import InfraError, UsageError
+from runner.visible import one_line, printable
+
+#: Longest cell of a table.
+_CELL = 200
 
 
 def out(text: str) -> None:
     """Print to standard output, at once."""
-    _print(text, sys.stdout)
+    _print(printable(text), sys.stdout)
 
 
 def err(text: str) -> None:
     """Print to standard error, at once."""
-    _print(text, sys.stderr)
+    _print(printable(text), sys.stderr)
+
+
+def out_as_is(text: str) -> None:
+    """Print what a renderer made for a machine (JSON, CSV, workflow commands) and made safe itself. On a terminal it is
+    read by eyes as well, and what is left of control characters there (a CR in a field of CSV) is shown."""
+    _print(printable(text) if sys.stdout.isatty() else text, sys.stdout)
 
 
 def out_or_file(text: str, file: Path | None) -> None:
     """Print, or write to `file` where one is given. Raises UsageError where it cannot be written."""
     if file is None:
-        out(text.removesuffix("\n"))
+        out_as_is(text.removesuffix("\n"))
         return
     try:
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -35,8 +48,10 @@ def out_or_file(text: str, file: Path | None) -> None:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as plain text; None is shown as `-`."""
-    return tabulate([list(row) for row in rows], headers=list(headers), missingval="-", disable_numparse=True)
+    """Rows as plain text; None is shown as `-`, a text on one line."""
+    shown = [[one_line(cell, _CELL) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    heads = [one_line(head, _CELL) for head in headers]
+    return printable(tabulate(shown, headers=heads, missingval="-", disable_numparse=True))
 
 
 def soften(stream: TextIO) -> None:

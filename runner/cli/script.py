@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from runner.cli.options import MAX_WIDTH
 from runner.cli.output import out, table
 from runner.cli.state import catalog
 from runner.config.adapter import Adapter
@@ -34,7 +35,9 @@ def check(
         list[str] | None, typer.Argument(metavar="[SCRIPT]...", help="Ids, or files (with a / or .yaml). Default: all.")
     ] = None,
     adapter: Annotated[str | None, typer.Option(metavar="ID", help="For this adapter alone, step by step.")] = None,
-    width: Annotated[int, typer.Option(min=40, help="Columns of a step's text; what is longer is cut.")] = 100,
+    width: Annotated[
+        int, typer.Option(min=40, max=MAX_WIDTH, help="Columns of a step's text; what is longer is cut.")
+    ] = 100,
 ) -> int:
     """Compile scripts for adapters; exit 64 if one cannot be. With --adapter each step is shown as it becomes there."""
     found = catalog(context)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.output import err, out, table
+from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
-from runner.plan import Cell, plan
+from runner.plan import Cell, demand_planned, plan
 from runner.records.store import SweepDir, default_directory
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def sweep(
         typer.Option("--confirm", help="Judge by the config's 'compare'; run again the arms that seem to regress."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and run nothing; scripts and tapes are checked.")
+        bool,
+        typer.Option("--dry-run", help="Print the plan and run nothing; pins, scripts and tapes are checked."),
     ] = False,
 ) -> int:
     """Run a sweep; the last line printed is the path of its directory.
@@ -56,14 +57,17 @@ def sweep(
     """
     found = catalog(context)
     loaded = load_sweep(config, found, adapter or ())
-    cells = _planned(directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
+    cells = _planned(loaded, directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
         from runner.cassettes import demand_tapes
         from runner.gateway.program import demand_programs
+        from runner.sandbox.fixture import demand_pins
 
+        demand_pins(loaded)
         demand_programs(loaded, cells)
         demand_tapes(loaded, cells)
         _print_plan(cells)
+        _print_limits(loaded)
         return 0
 
     from runner.progress import progress_for
@@ -76,7 +80,7 @@ def sweep(
         return _judged(loaded, cells, options, repeat)
     result = run_sweep(loaded, cells, options, progress_for())
     out(report_table.render(result.report))
-    out(str(result.directory))
+    out_as_is(str(result.directory))
     return result.exit_code
 
 
@@ -92,17 +96,19 @@ def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: in
         out(verdicts.render(found))
     if judged.problem is not None:
         err(judged.problem)
-    out(str(judged.result.directory))
+    out_as_is(str(judged.result.directory))
     return judged.exit_code
 
 
-def _planned(directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
+def _planned(loaded: LoadedSweep, directory: Path | None, repeat: int | None, only: str | None) -> list[Cell]:
     """The plan of the sweep that is resumed: its own, whatever the options were then."""
     if directory is None:
         raise UsageError("--resume goes on with a sweep that was begun: say which with --out DIR")
     if repeat is not None or only is not None:
         raise UsageError("--resume goes on with the plan of --out DIR: leave out --repeat and --only")
-    return list(SweepDir.read(directory).cells)
+    cells = list(SweepDir.read(directory).cells)
+    demand_planned(loaded, cells, directory / "plan.jsonl")
+    return cells
 
 
 def results_of(root: Path) -> Path:
@@ -119,3 +125,15 @@ def _print_plan(cells: list[Cell]) -> None:
     arms = {cell.arm for cell in cells if not cell.warmup}
     warmups = sum(cell.warmup for cell in cells)
     out(f"\n{len(cells) - warmups} runs in {len(arms)} arms, after {warmups} warm-up(s)")
+
+
+def _print_limits(loaded: LoadedSweep) -> None:
+    """What runs may use: an agent what its adapter says, its verifier what the fixture says."""
+    rows: list[tuple[object, ...]] = []
+    for name, adapter in loaded.adapters.items():
+        own = adapter.limits
+        rows.append((f"agent {name}", own.memory_mb, own.cpus, own.pids, own.disk_mb, None))
+    for name, fixture in loaded.fixtures.items():
+        limits, seconds = fixture.verify.limits, f"{fixture.verify.timeout_s:g}"
+        rows.append((f"verifier of {name}", limits.memory_mb, limits.cpus, limits.pids, limits.disk_mb, seconds))
+    out("\n" + table(["limits", "memory MB", "cpus", "processes", "disk MB", "seconds"], rows))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from runner.config.base import MAX_COUNT, WEEK_S, Argv, Config, Id
+from runner.config.base import MAX_COUNT, MAX_MB, WEEK_S, Argv, Config, Id
 
 Sha1 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 #: Long enough that no text holds it by chance.
@@ -42,6 +42,17 @@ def _plain(prompt: str) -> str:
     return prompt
 
 
+class VerifyLimits(Config):
+    """What the verifier's container may use, whatever adapter is judged: the same files must get the same verdict.
+    Megabytes are 10^6 bytes."""
+
+    memory_mb: int = Field(default=2048, ge=64, le=MAX_MB)
+    cpus: float = Field(default=2.0, ge=0.01, le=1024)
+    pids: int = Field(default=512, ge=32, le=1 << 22)
+    #: Bytes the tests may put on disk.
+    disk_mb: int = Field(default=1024, gt=0, le=MAX_MB)
+
+
 class Verify(Config):
     """The verdict on a workspace: run in a throwaway container, never where the agent was."""
 
@@ -54,6 +65,10 @@ class Verify(Config):
     #: Globs (git pathspecs) the agent must not have changed; a change there fails the task and is not taken over.
     protected: list[Pathspec] = []
     timeout_s: float = Field(default=60.0, gt=0, le=WEEK_S)
+    #: A verdict that reached one of these is failed, with the finding `verifier-limit`.
+    limits: VerifyLimits = VerifyLimits()
+    #: What the verifier says of the fixture as it is; `passed` where it only guards what an agent must not touch.
+    untouched: Literal["task-failed", "passed"] = "task-failed"
 
     @model_validator(mode="after")
     def _counted(self) -> Verify:
@@ -79,7 +94,11 @@ class Outside(Config):
 
 
 class Fixture(Config):
-    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it."""
+    """`fixtures/<id>/fixture.yaml`; the tree is the folder `tree/` beside it.
+
+    `acpbench fixture check` also uses, where they are there, `solution/` (files that, laid over the tree, make a right
+    repair) and `wrong/` (files that make a repair the verifier must not take).
+    """
 
     id: Id
     title: str = ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from runner.visible import printable
+
+_ENDS = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 #: How many names a message lists where none is near.
 _LISTED = 12
 
@@ -42,10 +45,7 @@ def suggest(name: str, candidates: Iterable[str]) -> str:
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """A value as one short printable line: control characters escaped, long text cut."""
-    text = ascii(value) if not isinstance(value, str) else "'" + "".join(_printable(c) for c in value) + "'"
+    """A value as one short line, made visible: long text cut."""
+    # Ends of lines are shown here, since whoever wrote the value must find them.
+    text = f"'{printable(value[: limit + 1].translate(_ENDS))}'" if isinstance(value, str) else ascii(value)
     return text if len(text) <= limit else text[: limit - 4] + "...'"
-
-
-def _printable(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii")

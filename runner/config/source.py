@@ -126,6 +126,31 @@ def read_source(path: Path) -> Source:
     return Source(shown_path, raw, data, lines)
 
 
+@dataclass(frozen=True)
+class Spans:
+    """Where the pairs of a file's outermost mapping stand in its text, as offsets of characters.
+
+    `flow`: it is written in braces. `spans`: key -> (end of the key, start and end of the value).
+    """
+
+    text: str
+    flow: bool
+    spans: dict[str, tuple[int, int, int]]
+
+
+def top_level_spans(source: Source) -> Spans:
+    """For changing single values of a file and nothing else of it."""
+    text = _decode(source.raw, source.path)
+    node = _compose(text, source.path)
+    assert isinstance(node, MappingNode), "read_source takes nothing else"
+    spans = {
+        str(key.value): (key.end_mark.index, value.start_mark.index, value.end_mark.index)
+        for key, value in node.value
+        if isinstance(key, ScalarNode)
+    }
+    return Spans(text, bool(node.flow_style), spans)
+
+
 def _read(path: Path, shown_path: Path) -> bytes:
     try:
         mode = path.stat().st_mode

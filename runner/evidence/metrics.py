@@ -122,7 +122,7 @@ def compute(
     reported = tokens.reported(messages, cli)
     exact["tokens_reported"] = reported.total if reported is not None else None
     if record.verdict is not None:
-        exact["files_changed"] = len(record.verdict.changes)
+        exact["files_changed"] = len(record.verdict.changes) + record.verdict.changes_cut
         exact.update(_named("files_changed", names.inside(change.path for change in record.verdict.changes)))
     if entries:
         exact.update(_counted("tools_offered", names.offered_tools(entries)))

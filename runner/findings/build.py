@@ -23,10 +23,13 @@ from runner.findings import (
     terminals,
     veto,
 )
+from runner.findings.damaged import told
 from runner.findings.judge import few
 from runner.findings.loaded import Study, load
 from runner.findings.model import Finding, Findings
 from runner.findings.published import CLAIMS
+from runner.flaky import flaky
+from runner.records.store import SweepDir
 
 RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
     names.findings,
@@ -47,6 +50,10 @@ RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
 )
 
 
+def _said(study: Study, rule: Callable[[Study], list[Finding]]) -> list[Finding]:
+    return told(study.runs, lambda: rule(study))
+
+
 def build(directory: Path) -> Findings:
     """The findings of a sweep. Raises UsageError for what cannot be read, naming the file."""
     loaded = load(directory)
@@ -54,7 +61,7 @@ def build(directory: Path) -> Findings:
     found = [
         finding
         for study in loaded.studies
-        for finding in sorted((one for rule in RULES for one in rule(study)), key=lambda one: order[one.id])
+        for finding in sorted((one for rule in RULES for one in _said(study, rule)), key=lambda one: order[one.id])
     ]
     marked = {
         run.name: few(f"{thing.kind} {thing.path}" for thing in run.record.found_at_start)
@@ -62,5 +69,12 @@ def build(directory: Path) -> Findings:
         for run in study.runs
         if run.record.pristine is False
     }
-    altered = {run.name: told for study in loaded.studies for run in study.runs if (told := run.altered) is not None}
-    return Findings(sweep=loaded.sweep, findings=found, excluded=loaded.excluded, not_pristine=marked, altered=altered)
+    altered = {run.name: how for study in loaded.studies for run in study.runs if (how := run.altered) is not None}
+    return Findings(
+        sweep=loaded.sweep,
+        findings=found,
+        excluded=loaded.excluded,
+        not_pristine=marked,
+        altered=altered,
+        verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
+    )

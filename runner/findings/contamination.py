@@ -52,8 +52,8 @@ def _file(study: Study, runs: list[LoadedRun]) -> Finding:
         carriers += bool(strays)
         evidence += [run.file(change.path, change.after, "left behind", change.path) for change in strays]
         if not strays:
-            seq = next(ask.seq for ask in run.asks if ask.answer == "allow_always")
-            evidence.append(run.frame(seq, "left nothing"))
+            asked = next((ask.seq for ask in run.asks if ask.answer == "allow_always"), None)
+            evidence += [] if asked is None else [run.frame(asked, "left nothing")]
     names = Counter(one.what for one in evidence if one.shows == "left behind")
     outside = Counter(path for run in runs for path in run.outside if path.startswith(run.home) and "ignore" in path)
     return finding(

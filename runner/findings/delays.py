@@ -87,8 +87,9 @@ def _acted_before(action: Action, answered: int) -> bool:
         return True
     if action.result is None:
         return False
-    told = next(entry.t_request_ns for entry in run.journal.entries if entry.seq == action.result[0])
-    return told - run.record.clock_offset_ns < next(m.t_ns for m in run.messages if m.seq == answered)
+    told = next((entry.t_request_ns for entry in run.journal.entries if entry.seq == action.result[0]), None)
+    said = next((message.t_ns for message in run.messages if message.seq == answered), None)
+    return told is not None and said is not None and told - run.record.clock_offset_ns < said
 
 
 def _at_once(study: Study, late: LoadedRun) -> list[LoadedRun]:

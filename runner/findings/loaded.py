@@ -7,6 +7,7 @@ canaries planted), never by a name.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,11 +23,14 @@ from runner.evidence.permissions import Ask, asks
 from runner.evidence.results import tool_results
 from runner.evidence.toolcalls import tool_calls
 from runner.findings.model import Reference
+from runner.findings.shapes import Answers, FsDiff, Program, checked
 from runner.gateway.journal import Entry, parse_journal
 from runner.records.schema import Record
 from runner.records.store import NAMES_FILE, SweepDir
+from runner.regular import is_there, lines_of, read_regular, unreadable
 from runner.wire.log import read_frames
 
+_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 #: Outcomes after which a run says nothing about its agent.
 UNMEASURED = frozenset({"aborted", "infra", "model-script"})
 
@@ -57,9 +61,9 @@ class LoadedRun:
         """[] for a run that left no frame log."""
         path = self.folder / "frames.jsonl"
         try:
-            return decode(read_frames(path)) if path.exists() else []
+            return decode(read_frames(path)) if is_there(path) else []
         except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         except ValueError as error:
             raise UsageError(f"{path}: not a frame log: {error}") from None
 
@@ -78,9 +82,9 @@ class LoadedRun:
     def journal(self) -> Journal:
         path = self.folder / "model.jsonl"
         try:
-            entries = parse_journal(path.read_bytes().split(b"\n")) if path.exists() else []
+            entries = parse_journal(lines_of(path)) if is_there(path) else []
         except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         except InfraError as error:
             raise UsageError(f"{path}: {error}") from None
         results: dict[str, tuple[int, str]] = {}
@@ -99,22 +103,24 @@ class LoadedRun:
     @cached_property
     def program(self) -> dict[str, Any]:
         """What the model was scripted to say; {} for a run without a script."""
-        return self._json("program.json")
+        path = self.folder / "program.json"
+        return checked(Program, _read(path), path) if is_there(path) else {}
 
     @cached_property
     def outside(self) -> dict[str, dict[str, Any]]:
         """Path -> what fsdiff.json says of a file outside the workspace after the run."""
-        listed = as_list(self._json("fsdiff.json").get("outside"))
+        listed = as_list(self._fsdiff.get("outside"))
         return {path: item for item in map(as_object, listed) if (path := as_text(item.get("path"))) is not None}
 
     @cached_property
     def git_changes(self) -> frozenset[str]:
         """Files of the repository's own that are not as they were, below `.git/`."""
-        return frozenset(filter(None, map(as_text, as_list(self._json("fsdiff.json").get("git_changes")))))
+        return frozenset(filter(None, map(as_text, as_list(self._fsdiff.get("git_changes")))))
 
-    def _json(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
-        return as_object(_read(path)) if path.exists() else {}
+    @cached_property
+    def _fsdiff(self) -> dict[str, Any]:
+        path = self.folder / "fsdiff.json"
+        return checked(FsDiff, _read(path), path) if is_there(path) else {}
 
     # what the frames say
 
@@ -298,15 +304,15 @@ def load(directory: Path) -> Loaded:
 
 def _names(directory: Path) -> dict[str, Any] | None:
     path = directory / NAMES_FILE
-    return as_object(_read(path)) if path.exists() else None
+    return checked(Answers, _read(path), path) if is_there(path) else None
 
 
 def _read(path: Path) -> Any:
     """A file of JSON. Raises UsageError where it is torn, or cannot be read."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_regular(path))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {error}") from None
 
@@ -348,17 +354,20 @@ def _frame(folder: Path, seq: int | None) -> Any:
 def model_entry(folder: Path, seq: int | None) -> dict[str, Any]:
     """One line of an attempt's model.jsonl. Raises UsageError where it has no such entry."""
     path = folder / "model.jsonl"
-    if not path.is_file():
+    if not is_there(path):
         raise UsageError(f"{folder}: has no model.jsonl")
     seqs = []
-    for line in path.read_bytes().splitlines():
-        try:
-            entry = as_object(json.loads(line))
-        except (ValueError, RecursionError):
-            continue  # torn: the gateway was killed in the middle of it
-        seqs.append(entry.get("seq"))
-        if entry.get("seq") == seq:
-            return entry
+    try:
+        for line in lines_of(path):
+            try:
+                entry = as_object(json.loads(line))
+            except (ValueError, RecursionError):
+                continue  # torn: the gateway was killed in the middle of it
+            seqs.append(entry.get("seq"))
+            if entry.get("seq") == seq:
+                return entry
+    except OSError as error:
+        raise unreadable(path, error) from None
     raise UsageError(f"{path}: has no entry {seq}{suggest(str(seq), [str(s) for s in seqs if s is not None])}")
 
 
@@ -381,7 +390,7 @@ def file_entry(folder: Path, path: str) -> dict[str, Any]:
     before = next((item for item in map(as_object, as_list(record.get("planted"))) if item.get("path") == path), None)
     ledger = [item for item in map(as_object, as_list(record.get("ledger"))) if item.get("path") == path]
     buffers = [item for item in map(as_object, as_list(record.get("buffers"))) if item.get("path") == path]
-    if after is None and before is None and not ledger and not buffers and not (folder / "fsdiff.json").is_file():
+    if after is None and before is None and not ledger and not buffers and not is_there(folder / "fsdiff.json"):
         raise UsageError(f"{folder}: nothing is known of {path}")
     start, end = ((item or {}).get("sha256") for item in (before, after))
     return {
@@ -397,7 +406,7 @@ def file_entry(folder: Path, path: str) -> dict[str, Any]:
 
 def _outside(folder: Path) -> list[dict[str, Any]]:
     path = folder / "fsdiff.json"
-    return [as_object(i) for i in as_list(as_object(_read(path)).get("outside"))] if path.is_file() else []
+    return [as_object(i) for i in as_list(as_object(_read(path)).get("outside"))] if is_there(path) else []
 
 
 def member(folder: Path, path: str) -> Any:
@@ -406,13 +415,13 @@ def member(folder: Path, path: str) -> Any:
     In a sweep's folder, of what was kept there of the registries' answers.
     """
     file = folder / "record.json"
-    if not file.is_file():
+    if not is_there(file):
         file = folder / NAMES_FILE
-    if not file.is_file():
+    if not is_there(file):
         raise UsageError(f"{folder}: not an attempt's folder: it has no record.json")
     value = _read(file)
     for name in filter(None, path.split(".")):
-        if isinstance(value, list) and name.isdigit() and int(name) < len(value):
+        if isinstance(value, list) and _INDEX.fullmatch(name) and int(name) < len(value):
             value = value[int(name)]
         elif isinstance(value, dict) and name in value:
             value = value[name]

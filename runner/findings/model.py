@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
@@ -85,3 +85,5 @@ class Findings(Part):
     not_pristine: dict[str, str] = {}
     #: Runs whose logs are not as they were when the record was written, and how they differ.
     altered: dict[str, str] = {}
+    #: What is said of verifiers that gave equal workspaces different verdicts.
+    verifier_flaky: list[str] = Field(default=[], exclude_if=lambda value: not value)

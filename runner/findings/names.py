@@ -7,7 +7,7 @@ asks no registry itself; where nobody asked, or no registry answered, nothing is
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from runner.evidence.messages import as_list, as_object
@@ -136,6 +136,7 @@ def _behind(package: dict[str, Any]) -> str:
 
 def _date(value: Any) -> datetime | None:
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found

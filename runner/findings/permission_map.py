@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from runner.errors import UsageError
 from runner.evidence.messages import as_list, as_object, as_text
 from runner.findings.actions import Action, actions
 from runner.findings.crossing import changed
+from runner.findings.damaged import told
 from runner.findings.loaded import LoadedRun, load
 from runner.findings.model import Part, Reference
 
@@ -128,7 +130,7 @@ def build(directory: Path, arm: str = "*") -> PermissionMap:
         sweep=loaded.sweep,
         labels=list(labels),
         columns=sorted(
-            (column(name, own) for name, own in arms.items()),
+            (told(own, partial(column, name, own)) for name, own in arms.items()),
             key=lambda one: (one.model, one.surface, one.policy, _natural(one.adapter), one.arm),
         ),
         excluded=loaded.excluded,

@@ -13,7 +13,9 @@ from tabulate import tabulate
 from runner.findings.judge import few, plural
 from runner.findings.model import Finding, Findings, Reference, Table
 from runner.findings.published import CLAIMS
-from runner.report.text import printable
+from runner.report.text import escaped as _escaped
+from runner.report.text import printable, shortened, wrapped
+from runner.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
 #: References printed per finding; JSON has all.
@@ -25,11 +27,13 @@ _HEADERS = ("", "claim", "published", "measured", "n", "verdict")
 _GAP, _ROW, _N, _VERDICT = 2, 2, 3, 17
 #: No column is wrapped closer than that.
 _NARROW = 16
+#: Longest text of a cell, characters; most rows of a table. JSON has all.
+_LONG, _ROWS = 1200, 200
 
 
 def table(found: Findings, width: int = WIDTH) -> str:
     """Plain text, at most `width` columns wide; ends with a line feed."""
-    parts = [f"{found.sweep}: {_summary(found)}"]
+    parts = [one_line(f"{found.sweep}: {_summary(found)}", SENTENCE)]
     free = max(60, width - _ROW - _N - _VERDICT - _GAP * 5)
     claim, published = free * 28 // 100, free * 23 // 100
     widths = [_ROW, claim, published, free - claim - published, _N, _VERDICT]
@@ -41,14 +45,15 @@ def table(found: Findings, width: int = WIDTH) -> str:
             disable_numparse=True,
             colalign=["right" if name == "n" else "left" for name in _HEADERS],
         )
-        parts.append(f"{printable(adapter)}\n{text}")
+        parts.append(f"{one_line(adapter, width)}\n{text}")
         parts += [_grid(one, width) for row in rows for one in row.measured.tables]
         parts.append(
             "Evidence, exceptions first (DIR is this folder; --format json has every reference)\n"
             + "\n".join(_evidence(one, width) for one in rows if one.evidence)
         )
     parts.append("\n".join(_notes(found, width)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    # Again: wrapping and columns put words at the beginning of a line.
+    return printable("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def markdown(found: Findings) -> str:
@@ -58,23 +63,23 @@ def markdown(found: Findings) -> str:
         parts.append(f"### {_escaped(adapter)}")
         parts.append(
             tabulate(
-                [[*map(_escaped, _row(one)), "; ".join(map(_short, _few(one)))] for one in rows],
+                [[*map(_cell, _row(one)), "; ".join(map(_short, _few(one)))] for one in rows],
                 headers=[*_HEADERS, "evidence"],
                 tablefmt="pipe",
                 disable_numparse=True,
             )
         )
         for one in (table for row in rows for table in row.measured.tables):
-            body = [[_escaped(cell) for cell in cells] for cells in one.rows]
-            grid = tabulate(body, headers=list(map(_escaped, one.headers)), tablefmt="pipe", disable_numparse=True)
-            parts.append(f"**{_escaped(one.title)}**\n\n{grid}")
+            body = [[_cell(cell) for cell in cells] for cells in one.rows[:_ROWS]]
+            grid = tabulate(body, headers=list(map(_cell, one.headers)), tablefmt="pipe", disable_numparse=True)
+            parts.append("\n\n".join([f"**{_escaped(one.title)}**", grid, *_beyond(one)]))
     parts += [f"- {_escaped(note)}" for note in _notes(found, 10_000)]
     return "\n\n".join(parts) + "\n"
 
 
 def to_json(found: Findings) -> str:
     """One JSON object, keys in the model's order; ends with a line feed."""
-    return json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def _adapters(found: Findings) -> list[tuple[str, list[Finding]]]:
@@ -104,7 +109,7 @@ def _row(one: Finding) -> tuple[str, ...]:
 
 
 def _wrapped(text: str, width: int) -> str:
-    lines = textwrap.wrap(printable(" ".join(text.split())), width, break_on_hyphens=False)
+    lines = textwrap.wrap(one_line(text, _LONG), width, break_on_hyphens=False)
     return "\n".join(lines) or "-"
 
 
@@ -131,17 +136,25 @@ def command(reference: Reference) -> str:
 
 def _short(reference: Reference) -> str:
     """For a cell of Markdown: what is in a code span is taken as it is, and can be typed."""
-    typed = printable(command(reference)).replace("|", "\\|").replace("`", "'")
-    return f"{_escaped(reference.shows)}: `{typed}`"
+    typed = one_line(command(reference), SENTENCE).replace("|", "\\|").replace("`", "'")
+    return f"{_cell(reference.shows)}: `{typed}`"
+
+
+def _cell(text: str) -> str:
+    return _escaped(one_line(text, _LONG))
+
+
+def _beyond(one: Table) -> list[str]:
+    return [f"({len(one.rows) - _ROWS} more rows: --format json has all)"] if len(one.rows) > _ROWS else []
 
 
 def _evidence(one: Finding, width: int) -> str:
     counts = Counter(reference.shows for reference in one.evidence)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(6))
     more = f" and {len(counts) - 6} kinds more" if len(counts) > 6 else ""
-    lines = [textwrap.shorten(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width, placeholder=" ...")]
-    lines += [f"  {command(reference)}" for reference in _few(one)]
-    return printable("\n".join(lines))
+    lines = [shortened(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width)]
+    lines += [f"  {one_line(command(reference), SENTENCE)}" for reference in _few(one)]
+    return "\n".join(lines)
 
 
 def _by_reason(excluded: Mapping[str, str]) -> dict[str, list[str]]:
@@ -154,13 +167,14 @@ def _by_reason(excluded: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _grid(one: Table, width: int) -> str:
     """A table under its title; headers are wrapped, and the last column where it is too wide."""
-    headers = [printable(header).replace(" ", "\n") for header in one.headers]
-    rows = [list(map(printable, row)) for row in one.rows]
+    headers = [one_line(header, _LONG).replace(" ", "\n") for header in one.headers]
+    rows = [[one_line(cell, _LONG) for cell in row] for row in one.rows[:_ROWS]]
     columns = list(zip(headers, *rows, strict=True))
     taken = sum(max(len(line) for cell in column for line in cell.split("\n")) + 2 * _GAP for column in columns[:-1])
     body = [[*row[:-1], _wrapped(row[-1], max(_NARROW, width - taken))] for row in rows]
     grid = tabulate(body, headers=headers, tablefmt="simple", disable_numparse=True)
-    return "\n".join([*textwrap.wrap(printable(one.title), width, break_on_hyphens=False), grid])
+    title = textwrap.wrap(one_line(one.title, _LONG), width, break_on_hyphens=False)
+    return "\n".join([*title, grid, *_beyond(one)])
 
 
 def _notes(found: Findings, width: int) -> list[str]:
@@ -179,16 +193,5 @@ def _notes(found: Findings, width: int) -> list[str]:
         notes.append(f"Not as it was recorded: {name} ({how}).")
     for name, what in found.not_pristine.items():
         notes.append(f"Did not begin pristine, in no rate: {name} ({what}).")
-    return [
-        textwrap.fill(printable(note), width, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
-        if width < 1000
-        else note
-        for note in notes
-    ]
-
-
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\*_[<>|"})
-
-
-def _escaped(text: str) -> str:
-    return printable(" ".join(text.split())).translate(_SPECIAL)
+    notes += [f"verifier-flaky: {told}." for told in found.verifier_flaky]
+    return [wrapped(note, width) if width < 1000 else note for note in notes]

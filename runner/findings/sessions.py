@@ -81,7 +81,10 @@ def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
 
 def _effect(run: LoadedRun, seq: int) -> tuple[str, Reference] | None:
     """What is otherwise after frame `seq` than before it: the model that is asked, or what is asked for."""
-    sent = next(message.t_ns for message in run.messages if message.seq == seq) + run.record.clock_offset_ns
+    frame = next((message for message in run.messages if message.seq == seq), None)
+    if frame is None:
+        return None
+    sent = frame.t_ns + run.record.clock_offset_ns
     main = [entry for entry in run.journal.entries if entry.kind == "main"]
     before = {entry.model for entry in main if entry.t_request_ns < sent}
     after = [entry for entry in main if entry.t_request_ns >= sent]

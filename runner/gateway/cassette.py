@@ -20,7 +20,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from runner.errors import ConfigError, UsageError
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
+from runner.regular import read_regular, unreadable
 
+#: Largest tape that is read.
+TAPE_BYTES = 2 << 30
 Line = dict[str, Any]
 DRIFT = "replay-drift"
 _REFERENCE = {"as_entry", "items"}
@@ -117,9 +120,9 @@ def _shared(value: Any, old: Any) -> int:
 def read_tape(path: Path) -> list[Line]:
     """The inverse of `dump`. Raises ConfigError with file:line for a line that is none of a tape's."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, TAPE_BYTES, links=True)
     except OSError as problem:
-        raise UsageError(f"{path}: cannot be read: {problem.strerror}") from None
+        raise unreadable(path, problem) from None
     lines: list[Line] = []
     # At 0x0A only: text may hold U+2028 and the like.
     for number, raw in enumerate(data.split(b"\n"), start=1):

@@ -18,6 +18,7 @@ from .reaper import Ended, Reaper
 from .resolver import Resolver
 from .sampler import Sampler
 from .terminals import Terminals
+from .untrusted import AGENT, Untrusted
 
 #: Children that are just ending when the agent exits are not survivors; where none is left nobody waits.
 _GRACE_S = 0.1
@@ -56,6 +57,7 @@ class Agent:
         self._bridge_pid = bridge_pid
         self._cgroup = Cgroup()
         self._own_pid = os.getpid()
+        self._untrusted = Untrusted(self._helpers)
         self._running = False
         self._disk_exceeded = False
         self._sampler: Sampler | None = None
@@ -80,7 +82,7 @@ class Agent:
             self._cgroup,
             self._writes,
             list_helpers=lambda: [self._bridge_pid, *self._forwarder.pids(), *self._resolver.root()],
-            list_agent=self._agent_processes,
+            list_agent=self._untrusted.living,
             on_full=self._end_for_disk,
             sample_s=request.number("sample_ms") / 1000,
             disk_bytes=request.number("disk_bytes"),
@@ -89,11 +91,13 @@ class Agent:
         self._disk_exceeded = False
         sampler.start()
         self._sampler, self._running = sampler, True
+        self._reaper.refuse(False)
         spawn_ns = time.monotonic_ns()
         try:
             pid = self._reaper.spawn(
                 argv,
                 self._endings.put,
+                user=AGENT,
                 env=env,
                 cwd=cwd,
                 stdin=self._streams.stdin,
@@ -104,7 +108,6 @@ class Agent:
             self._running = False
             sampler.stop()
             raise
-        procs.prefer_for_oom(pid)
         return {"pid": pid, "spawn_ns": spawn_ns}
 
     def signal(self, request: Request) -> dict[str, Any]:
@@ -112,21 +115,22 @@ class Agent:
         name = request.text("signal")
         if name not in ("TERM", "KILL"):
             raise OpError("bad_request", f"signal: TERM or KILL, not {name}")
-        targets = self._agent_processes()
+        targets = self._untrusted.living()
         if name == "KILL":
             self.end_everything()
         else:
-            for process in targets:
-                procs.send(process.pid, signal.SIGTERM)
+            self._untrusted.signal(signal.SIGTERM)
         return {"signalled": len(targets)}
 
     def end_everything(self) -> list[procs.Process]:
-        """Kills all that descends from the guest: the agent's, terminals, our helpers. Returns who would not die."""
+        """Ends all that is the agent's, terminals among it, and then our helpers. Returns who would not die."""
+        self._reaper.refuse(True)
+        left = self._untrusted.end()
         self._forwarder.ending()
-        return procs.end_all(lambda: procs.descendants(self._own_pid))
+        return left + procs.end_all(lambda: procs.descendants(self._own_pid))
 
-    def _agent_processes(self) -> list[procs.Process]:
-        return procs.descendants(self._own_pid, without=[*self._forwarder.root(), *self._resolver.root()])
+    def _helpers(self) -> list[int]:
+        return [*self._forwarder.root(), *self._resolver.root()]
 
     def _end_for_disk(self) -> None:
         self._disk_exceeded = True
@@ -140,9 +144,8 @@ class Agent:
         sampler = self._sampler
         assert sampler is not None
         usage = sampler.usage()
-        survivors = [procs.command_line(process.pid) for process in self._survivors()]
+        survivors = self._survivors()
         sampler.stop()
-        # The forwarder too: of the agent's uid, it could have been taken over, and nobody needs it any more.
         left = self.end_everything()
         written = sampler.written()
         self._running = False
@@ -160,12 +163,18 @@ class Agent:
             unkilled=len(left),
         )
 
-    def _survivors(self) -> list[procs.Process]:
-        """Who is still there after the grace; what the client runs in terminals is not the agent's."""
+    def _survivors(self) -> list[str]:
+        """The command lines of who is still there after the grace; frozen, so that nobody can hop out of the list.
+
+        What the client runs in terminals is not the agent's.
+        """
+        self._reaper.refuse(True)
         deadline = time.monotonic() + _GRACE_S
-        while True:
-            sessions = self._terminals.sessions()
-            left = [process for process in self._agent_processes() if process.session not in sessions]
-            if not left or time.monotonic() >= deadline:
-                return left
+        while self._left_behind() and time.monotonic() < deadline:
             time.sleep(_GRACE_STEP_S)
+        self._untrusted.freeze()
+        return [procs.command_line(process.pid) for process in self._left_behind()]
+
+    def _left_behind(self) -> list[procs.Process]:
+        sessions = self._terminals.sessions()
+        return [process for process in self._untrusted.living() if process.session not in sessions]

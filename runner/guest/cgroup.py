@@ -13,14 +13,19 @@ class Cgroup:
 
     def __init__(self, root: str = "/sys/fs/cgroup") -> None:
         if os.path.exists(f"{root}/cgroup.controllers"):
-            names = ("memory.stat", "cpu.stat", "memory.events")
+            names = ("memory.stat", "cpu.stat", "memory.events", "pids.events")
             self._anon_key, self._cpu_key, self._oom_key = "anon", "usage_usec", "oom_kill"
             self._cpu_unit = 1e-6
         else:
-            names = ("memory/memory.stat", "cpuacct/cpuacct.usage", "memory/memory.oom_control")
+            names = (
+                "memory/memory.stat",
+                "cpuacct/cpuacct.usage",
+                "memory/memory.oom_control",
+                "pids/pids.events",
+            )
             self._anon_key, self._cpu_key, self._oom_key = "total_rss", "", "oom_kill"
             self._cpu_unit = 1e-9
-        self._memory, self._cpu, self._oom = (_open(f"{root}/{name}") for name in names)
+        self._memory, self._cpu, self._oom, self._pids = (_open(f"{root}/{name}") for name in names)
 
     def anonymous_bytes(self) -> int | None:
         return _value(self._memory, self._anon_key)
@@ -31,6 +36,10 @@ class Cgroup:
 
     def oom_kills(self) -> int | None:
         return _value(self._oom, self._oom_key)
+
+    def refused_forks(self) -> int | None:
+        """How often the limit of processes was in the way."""
+        return _value(self._pids, "max")
 
 
 def _open(path: str) -> int | None:

@@ -93,6 +93,10 @@ class Request:
     def fail(self, code: str, message: str) -> None:
         self._channel.send({"id": self._ident, "ok": False, "error": {"code": code, "message": message}})
 
+    def event(self, name: str, **fields: Any) -> None:
+        """Tells the host, before the reply, how far it is."""
+        self._channel.event(name, **fields)
+
     def text(self, name: str) -> str:
         value: str = self._typed(name, str)
         return value

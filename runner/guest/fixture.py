@@ -29,6 +29,9 @@ _CONFIG = """\
 [maintenance]
 	auto = false
 """
+#: Outranks every .gitattributes of a fixture: git must store the bytes as they are, or it would find other hashes than
+#: the pinned ones (`text=auto` and a file with CRLF line ends, a filter, a keyword).
+_AS_THEY_ARE = "* -text -crlf -eol -ident -filter -working-tree-encoding\n"
 
 
 class Proof(NamedTuple):
@@ -99,7 +102,7 @@ def prepare(
     except FileExistsError as error:
         raise OpError("exists", f"{workspace} is there already") from error
     manifest = write_files(workspace, archive)
-    tree_name, commit = commit_files(workspace, manifest, f"fixture {fixture}")
+    tree_name, commit = commit_files(workspace, manifest, subject_of(fixture))
     proofs = [
         _pin("fixture-tree", tree_name, pins.tree),
         _pin("fixture-commit", commit, pins.commit),
@@ -139,8 +142,7 @@ def commit_files(workspace: str, manifest: gitobj.Manifest, subject: str) -> tup
     objects = f"{folder}/objects"
     gitobj.write_files(objects, workspace, manifest)
     root = gitobj.build_trees(manifest, lambda data: gitobj.write_object(objects, "tree", data))
-    message = f"tree {root}\nauthor {SIGNATURE}\ncommitter {SIGNATURE}\n\n{subject}\n"
-    commit = gitobj.write_object(objects, "commit", message.encode("ascii"))
+    commit = gitobj.write_object(objects, "commit", commit_data(root, subject))
     log = f"{'0' * 40} {commit} {SIGNATURE}\tcommit (initial): {subject}\n"
     files = {
         "config": _CONFIG,
@@ -149,10 +151,23 @@ def commit_files(workspace: str, manifest: gitobj.Manifest, subject: str) -> tup
         "logs/HEAD": log,
         "logs/refs/heads/main": log,
     }
+    if any(path.rsplit("/", 1)[-1] == ".gitattributes" for path in manifest):
+        os.mkdir(f"{folder}/info")
+        files["info/attributes"] = _AS_THEY_ARE
     for name, text in files.items():
         with open(f"{folder}/{name}", "w", encoding="ascii") as stream:
             stream.write(text)
     return root, commit
+
+
+def commit_data(tree_name: str, subject: str) -> bytes:
+    """The content of the first commit of a tree. It depends on nothing else, so the host can compute its name."""
+    return f"tree {tree_name}\nauthor {SIGNATURE}\ncommitter {SIGNATURE}\n\n{subject}\n".encode("ascii")
+
+
+def subject_of(fixture: str) -> str:
+    """The first line of a fixture's commit."""
+    return f"fixture {fixture}"
 
 
 def write_home(layout: Layout, files: dict[str, str]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 
 from . import procs
 from .channel import Channel, OpError, Request
 from .reaper import Ended, Reaper
+from .untrusted import HELPER
 
 #: Agents open many connections at once; with the default of 5 some of them wait a second to send their SYN again.
 _BACKLOG = 128
@@ -43,11 +43,9 @@ class Forwarder:
                 # Without shut-down an end on the model's side does not reach the agent, which then waits for ever.
                 ["socat", "-t", str(_LINGER_S), f"ACCEPT-FD:{fd},fork,shut-down", f"UNIX-CONNECT:{path}"],
                 self._ended,
+                user=HELPER,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 pass_fds=(fd,),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
             )
         # Our copy is closed now: were it open, connections to a dead forwarder would hang instead of being refused.
         return {"pid": self._pid}

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from .channel import OpError
+from .untrusted import conditions
 
 #: No configuration of the system, of a user or of the caller; a fixed language and zone.
 ENV = {
@@ -62,6 +63,7 @@ def git(
             capture_output=True,
             timeout=timeout_s,
             check=False,
+            preexec_fn=conditions,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OpError("git_failed", f"git {args[0]}: {error}") from error

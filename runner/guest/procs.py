@@ -11,26 +11,47 @@ from typing import NamedTuple
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+#: States of a thread that has ended: zombie, dead.
+_ENDED = "ZX"
 
 
 class Process(NamedTuple):
-    """One line of /proc/<pid>/stat."""
+    """One line of /proc/<pid>/stat, which tells of the process's main thread."""
 
     pid: int
     parent: int
     session: int
     state: str
 
+    @property
+    def alive(self) -> bool:
+        """Whether a thread of it lives: the main thread can end (state Z) while others work on."""
+        return self.state not in _ENDED or living_thread(self.pid) is not None
 
-def snapshot() -> dict[int, Process]:
-    """Every process of our pid namespace, by pid."""
+
+def snapshot(uid: int | None = None) -> dict[int, Process]:
+    """Every process of our pid namespace, by pid; or those of one (effective) user."""
     found = {}
     for name in os.listdir("/proc"):
-        if name.isdigit():
-            text = read(f"/proc/{name}/stat")
-            if text:
-                found[int(name)] = _parse(int(name), text)
+        if name.isdigit() and (uid is None or _owner(name) == uid):
+            process = look(int(name))
+            if process is not None:
+                found[process.pid] = process
     return found
+
+
+def look(pid: int) -> Process | None:
+    """One process; None if there is none."""
+    text = read(f"/proc/{pid}/stat")
+    return _parse(pid, text) if text else None
+
+
+def _owner(name: str) -> int | None:
+    """The folder of a process is its effective user's, whether it hides its files or not (proc(5), `dumpable`)."""
+    try:
+        return os.stat(f"/proc/{name}").st_uid
+    except OSError:
+        return None
 
 
 def _parse(pid: int, text: str) -> Process:
@@ -39,8 +60,21 @@ def _parse(pid: int, text: str) -> Process:
     return Process(pid=pid, state=fields[0], parent=int(fields[1]), session=int(fields[3]))
 
 
+def living_thread(pid: int) -> int | None:
+    """A thread of a process that has not ended, the main one first."""
+    try:
+        names = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
+    except OSError:
+        return None
+    for name in names:
+        text = read(f"/proc/{pid}/task/{name}/stat")
+        if text and _parse(int(name), text).state not in _ENDED:
+            return int(name)
+    return None
+
+
 def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
-    """The living processes below `root`, not those in `without` nor what descends from them. Zombies are not living."""
+    """The living processes below `root`, not those in `without` nor what descends from them; see `Process.alive`."""
     everyone = snapshot()
     children: dict[int, list[Process]] = {}
     for process in everyone.values():
@@ -51,7 +85,7 @@ def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
         for process in children.get(queue.pop(), []):
             if process.pid not in skipped:
                 queue.append(process.pid)
-                if process.state not in "ZX":
+                if process.alive:
                     found.append(process)
     return found
 
@@ -111,8 +145,11 @@ def read(path: str) -> str:
 
 
 def command_line(pid: int) -> str:
-    """Arguments joined by spaces, at most 400 characters; the name in brackets where there are none."""
-    words = read(f"/proc/{pid}/cmdline").rstrip("\0").replace("\0", " ")
+    """Arguments joined by spaces, at most 400 characters; the name in brackets where there are none.
+
+    Asked of a thread that lives: one that has ended has let go of them.
+    """
+    words = read(f"/proc/{living_thread(pid) or pid}/cmdline").rstrip("\0").replace("\0", " ")
     return words[:400] if words else f"[{read(f'/proc/{pid}/comm').strip()}]"
 
 
@@ -143,19 +180,3 @@ def written_bytes(text: str) -> int:
         if line.startswith("write_bytes:"):
             return int(line.partition(":")[2])
     return 0
-
-
-def prefer_for_oom(pid: int) -> None:
-    """Makes the kernel choose this process and its children before the guest when memory runs out.
-
-    A process that has just been executed may for a moment still count as hidden (`system.hide`), hence the tries.
-    """
-    for _ in range(20):
-        with contextlib.suppress(PermissionError):
-            try:
-                with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as stream:
-                    stream.write("1000")
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-            return
-        time.sleep(0.0005)

@@ -1,42 +1,49 @@
 """The proofs of the sandbox, made before *go*: each looks at the thing itself, none at what was asked for.
 
+What a process of the agent's is and can do is looked at by one that is started as the agent is (`probe`).
+
 No git is run here: in a kept container (the reset experiment) an agent has had its hands on the repository.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import socket
 import stat
-import struct
 from collections.abc import Callable
 
-from . import gitobj, planted, procs, tree
+from . import gitobj, planted, tree
 from .channel import OpError
 from .fixture import Layout, Prepared, Proof, commit_tree, head_commit
+from .probing import Found
 
-_SIOCGIFFLAGS = 0x8913
-_IFF_UP = 0x1
-#: Addresses kept for documentation (RFC 5737, RFC 3849): nobody is there, a network would be asked all the same.
-_NOWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-_CONNECT_S = 0.3
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
-def prove(layout: Layout, prepared: Prepared | None, uid: int, workspace: str, state_dirs: list[str]) -> list[Proof]:
+def prove(
+    layout: Layout,
+    prepared: Prepared | None,
+    probed: Callable[[], Found],
+    uid: int,
+    workspace: str,
+    state_dirs: list[str],
+) -> list[Proof]:
     """All proofs, in a fixed order. A check that cannot be made is a failed one."""
     checks: list[tuple[str, Callable[[], list[str]]]] = [
-        ("network", network),
-        ("user", lambda: user(uid)),
-        ("no-new-privileges", no_new_privileges),
+        ("network", lambda: probed().network),
+        ("user", lambda: user(probed(), uid)),
+        ("no-new-privileges", lambda: no_new_privileges(probed())),
+        ("out-of-reach", lambda: probed().reached),
         ("home", lambda: home(layout, {} if prepared is None else prepared.home)),
         ("workspace", lambda: clean_workspace(workspace, prepared)),
         ("planted", lambda: [] if prepared is None else planted.differences(prepared.planted)),
         ("state", lambda: agent_state(layout, workspace, state_dirs, {} if prepared is None else prepared.home)),
     ]
     return [_proof(name, check) for name, check in checks]
+
+
+def conditions(found: Found, uid: int) -> list[str]:
+    """What speaks against starting in this container what we do not trust, whatever is in its folders."""
+    return [*found.network, *user(found, uid), *no_new_privileges(found), *found.reached]
 
 
 def _proof(name: str, check: Callable[[], list[str]]) -> Proof:
@@ -47,48 +54,9 @@ def _proof(name: str, check: Callable[[], list[str]]) -> Proof:
     return Proof(name, not problems, "; ".join(problems)[:800])
 
 
-def network() -> list[str]:
-    """Nothing but loopback is up, no route leaves it, and a connection to the outside fails at once."""
-    problems = [f"{name} is up" for name in _interfaces() if name != "lo" and _is_up(name)]
-    routes = [line.split() for line in procs.read("/proc/net/route").splitlines()[1:]]
-    problems += [f"a route through {fields[0]}" for fields in routes if fields and fields[0] != "lo"]
-    routes = [line.split() for line in procs.read("/proc/net/ipv6_route").splitlines()]
-    problems += [f"an IPv6 route through {fields[-1]}" for fields in routes if fields and fields[-1] != "lo"]
-    for family, address in _NOWHERE:
-        problem = _connects(family, address)
-        if problem:
-            problems.append(problem)
-    return problems
-
-
-def _interfaces() -> list[str]:
-    return [line.partition(":")[0].strip() for line in procs.read("/proc/net/dev").splitlines()[2:]]
-
-
-def _is_up(name: str) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        answer = fcntl.ioctl(probe, _SIOCGIFFLAGS, struct.pack("16sH14x", name.encode(), 0))
-    return bool(struct.unpack("16sH14x", answer)[1] & _IFF_UP)
-
-
-def _connects(family: int, address: str) -> str:
-    """Empty when the kernel itself refuses; a timeout means that something was sent."""
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.settimeout(_CONNECT_S)
-            probe.connect((address, 9))
-    except TimeoutError:
-        return f"a connection to {address} was tried"
-    except OSError as error:
-        if error.errno in (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EHOSTUNREACH):
-            return ""
-        return f"a connection to {address} failed with {errno.errorcode.get(error.errno or 0, error)}"
-    return f"a connection to {address} was made"
-
-
-def user(uid: int) -> list[str]:
+def user(found: Found, uid: int) -> list[str]:
     """User and group as asked, no other group, no capability in any set."""
-    status = _status()
+    status = found.status
     problems = [
         f"{name} {status.get(name)}" for name in ("Uid", "Gid") if status.get(name, "").split() != [str(uid)] * 4
     ]
@@ -98,14 +66,9 @@ def user(uid: int) -> list[str]:
     return problems
 
 
-def no_new_privileges() -> list[str]:
-    value = _status().get("NoNewPrivs", "?")
+def no_new_privileges(found: Found) -> list[str]:
+    value = found.status.get("NoNewPrivs", "?")
     return [] if value == "1" else [f"NoNewPrivs {value}"]
-
-
-def _status() -> dict[str, str]:
-    lines = (line.partition(":") for line in procs.read("/proc/self/status").splitlines())
-    return {name: value.strip() for name, _, value in lines}
 
 
 def home(layout: Layout, expected: dict[str, str]) -> list[str]:

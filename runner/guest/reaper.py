@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from . import procs
 from .channel import OpError
+from .spawn import spawn
+from .untrusted import AGENT, User
 
 
 class Ended(NamedTuple):
@@ -30,8 +33,9 @@ class Reaper:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._expected: dict[int, tuple[subprocess.Popen[bytes], Callable[[Ended], None]]] = {}
+        self._expected: dict[int, Callable[[Ended], None]] = {}
         self._someone = threading.Event()
+        self._refusing = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="reaper", daemon=True).start()
@@ -41,22 +45,27 @@ class Reaper:
         argv: Sequence[str],
         on_end: Callable[[Ended], None],
         *,
+        user: User,
         env: Mapping[str, str],
         cwd: str | None = None,
         **options: Any,
     ) -> int:
-        """Starts a child in its own session; `options` are Popen's. Returns its pid; `on_end` runs in our thread.
+        """Starts a child in its own session. Returns its pid; `on_end` runs in our thread.
 
-        Raises OpError `spawn_failed`.
+        `options` are those of `spawn.spawn`. Raises OpError `spawn_failed`, and `agent_ended` after `refuse`.
         """
         with self._lock:
-            try:
-                child = subprocess.Popen(argv, env=env, cwd=cwd, start_new_session=True, **options)
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                raise OpError("spawn_failed", f"{argv[0]}: {error}") from error
-            self._expected[child.pid] = (child, on_end)
+            if self._refusing and user == AGENT:
+                raise OpError("agent_ended", "the agent has ended")
+            pid = spawn(argv, user, env=env, cwd=cwd, **options)
+            self._expected[pid] = on_end
         self._someone.set()
-        return child.pid
+        return pid
+
+    def refuse(self, refusing: bool) -> None:
+        """Whether nothing of the agent's is started any more: what is ended now must not come back."""
+        with self._lock:
+            self._refusing = refusing
 
     def _run(self) -> None:
         while True:
@@ -73,15 +82,19 @@ class Reaper:
     def _reap(self, pid: int, t_ns: int) -> None:
         with self._lock:
             try:
-                _, status, usage = os.wait4(pid, 0)
+                reaped, status, usage = os.wait4(pid, os.WNOHANG)
             except ChildProcessError:
                 return
-            child, on_end = self._expected.pop(pid, (None, None))
+            if reaped == 0:
+                return
+            if os.WIFSTOPPED(status):
+                # It has made us its tracer (PTRACE_TRACEME), so that a signal stops it until we let it go on.
+                procs.send(pid, signal.SIGKILL)
+                return
+            on_end = self._expected.pop(pid, None)
         code = os.waitstatus_to_exitcode(status)
-        if child is None or on_end is None:
+        if on_end is None:
             return
-        # Popen would otherwise wait for the pid again, when it may be someone else's.
-        child.returncode = code
         on_end(
             Ended(
                 pid=pid,

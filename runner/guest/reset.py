@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from . import fixture, planted, tree
 from .channel import OpError
 from .fixture import Layout, Pins, Prepared
+from .untrusted import conditions
 
 #: Mode -> the options of `git clean`.
 MODES = {"git-clean-fd": "-fd", "git-clean-fdx": "-fdx"}
@@ -111,7 +112,14 @@ def _git(layout: Layout, workspace: str, *args: str, stdin: bytes = b"", ok: tup
     env = {"PATH": os.defpath, "HOME": layout.home, "LC_ALL": "C", "TZ": "UTC", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
-            ["git", *args], cwd=workspace, env=env, input=stdin, capture_output=True, timeout=_TIMEOUT_S, check=False
+            ["git", *args],
+            cwd=workspace,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            preexec_fn=conditions,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OpError("git_failed", f"git {args[0]}: {error}") from error

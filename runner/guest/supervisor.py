@@ -6,18 +6,20 @@ import contextlib
 import os
 import signal
 import socket
+import stat
 import struct
 import sys
 import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, procs, proofs, reset, system, verify
+from . import collect, files, fixture, procs, proofs, reset, system, untrusted, verify
 from .agent import Agent, Streams
-from .changes import Changes
+from .change_times import ChangeTimes
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .probing import Probing
 from .readiness import Readiness
 from .reaper import Reaper
 from .resolver import Resolver
@@ -32,7 +34,9 @@ _SWITCH_S = 0.0005
 class Guest:
     """The operations, and what they share."""
 
-    def __init__(self, channel: Channel, streams: Streams | None, bridge_pid: int, writes: Writes) -> None:
+    def __init__(
+        self, channel: Channel, streams: Streams | None, bridge_pid: int, writes: Writes, probing: Probing
+    ) -> None:
         self.channel = channel
         self.layout = fixture.Layout()
         self.prepared: fixture.Prepared | None = None
@@ -40,7 +44,7 @@ class Guest:
         self.forwarder = Forwarder(channel, self.reaper)
         self.resolver = Resolver(self.reaper)
         self.readiness = Readiness(channel)
-        self.changes = Changes()
+        self.change_times = ChangeTimes()
         self.terminals = Terminals(self.reaper)
         self.agent: Agent | None = None
         if streams is not None:
@@ -48,6 +52,7 @@ class Guest:
                 channel, self.reaper, streams, self.forwarder, self.resolver, self.terminals, writes, bridge_pid
             )
         self.reaping = False
+        self.probing = probing
 
     def serve(self) -> None:
         """Until `stop` or the end of the channel."""
@@ -66,7 +71,7 @@ class Guest:
             dispatcher.register("names", self.resolver.names, slow=True)
             dispatcher.register("readiness", self.readiness.listen)
             dispatcher.register("go", self.go)
-            dispatcher.register("changes", self.changes.list, slow=True)
+            dispatcher.register("change_times", self.change_times.list, slow=True)
             dispatcher.register("signal", self.agent.signal, slow=True)
             dispatcher.register("fs.read", files.read)
             dispatcher.register("fs.write", files.write)
@@ -96,6 +101,7 @@ class Guest:
     def reset(self, request: Request) -> dict[str, Any]:
         """`reset` {mode, and all of `prepare`} -> as `prepare`: in a container that was kept from an earlier run."""
         self._before_go("reset")
+        self.probing.found()
         self.prepared = reset.reset(
             self.layout,
             request.text("fixture"),
@@ -105,6 +111,8 @@ class Guest:
             request.objects("plant"),
             request.text("mode"),
         )
+        # What an agent has planted in its repository may have started something.
+        untrusted.Untrusted().end()
         return self._told(self.prepared)
 
     def survey(self, request: Request) -> dict[str, Any]:
@@ -127,6 +135,7 @@ class Guest:
         found = proofs.prove(
             self.layout,
             self.prepared,
+            self.probing.found,
             request.number("uid"),
             request.text("workspace"),
             request.texts("state_dirs"),
@@ -144,7 +153,7 @@ class Guest:
     def go(self, request: Request) -> dict[str, Any]:
         assert self.agent is not None
         self._reap()
-        self.changes.mark(request.text("cwd"))
+        self.change_times.mark(request.text("cwd"))
         return self.agent.go(request)
 
     def collect(self, request: Request) -> None:
@@ -153,6 +162,8 @@ class Guest:
         collect.collect(request, self.prepared)
 
     def verify(self, request: Request) -> None:
+        if problems := proofs.conditions(self.probing.found(), untrusted.AGENT.uid):
+            raise OpError("not_proved", "; ".join(problems))
         verify.verify(request, self.layout)
 
     def stop(self, request: Request) -> None:
@@ -169,6 +180,7 @@ class Guest:
         """From the first long-lived child on, one thread waits for all; git is run before that or not at all."""
         if not self.reaping:
             self.reaping = True
+            self.probing.found()
             self.reaper.start()
             self.terminals.start()
             assert self.agent is not None
@@ -184,22 +196,28 @@ def main(argv: list[str]) -> int:
     if argv not in (["--channel", "unix"], ["--channel", "stdio"]):
         sys.stderr.write("usage: main.py --channel unix|stdio\n")
         return 64
+    _inherit_nothing()
+    if argv[1] == "unix":
+        _share_streams()
     writes = Writes()
+    untrusted.settle()
     system.hide()
     system.adopt_orphans()
     sys.setswitchinterval(_SWITCH_S)
     system.default_signals()
     _ignore_signals()
+    # Beside the opening of the channel, which takes longer.
+    probing = Probing()
     if argv[1] == "unix":
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(ADDRESS)
             listener.listen(1)
             connection, _ = listener.accept()
         fd = connection.detach()
-        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes)
+        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes, probing)
     else:
         streams = _take_streams()
-        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes)
+        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes, probing)
     _report_threads(guest.channel)
     with contextlib.suppress(ConnectionError):
         guest.serve()
@@ -211,6 +229,21 @@ def _ignore_signals() -> None:
     """An agent's `kill -- -1` must not take us; a handler, unlike SIG_IGN, is not passed on to what we start."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: None)
+
+
+def _inherit_nothing() -> None:
+    """Whatever else the container was started with is for none of the programs that we start."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # the listing's own
+                os.set_inheritable(int(name), False)
+
+
+def _share_streams() -> None:
+    """The container's streams are root's, and the agent opens them anew by name (/dev/stderr)."""
+    for fd in (0, 1, 2):
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.fchmod(fd, 0o666)
 
 
 def _take_streams() -> Streams:

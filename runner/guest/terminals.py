@@ -7,7 +7,7 @@ import os
 import re
 import select
 import signal
-import subprocess
+import stat
 import threading
 from typing import Any
 
@@ -15,6 +15,7 @@ from . import procs
 from .channel import OpError, Request
 from .reaper import Ended, Reaper
 from .system import signal_name
+from .untrusted import AGENT
 
 #: What is kept where the agent names no limit, and at most.
 _DEFAULT_LIMIT = 1 << 20
@@ -156,9 +157,9 @@ class Terminals:
                 terminal.pid = self._reaper.spawn(
                     argv,
                     lambda ended: self._ended(terminal, ended),
+                    user=AGENT,
                     env=env,
                     cwd=cwd,
-                    stdin=subprocess.DEVNULL,
                     stdout=write_fd,
                     stderr=write_fd,
                 )
@@ -170,7 +171,6 @@ class Terminals:
             raise
         finally:
             os.close(write_fd)
-        procs.prefer_for_oom(terminal.pid)
         return terminal
 
     def _ended(self, terminal: Terminal, ended: Ended) -> None:
@@ -214,9 +214,18 @@ def command_argv(command: str, args: list[str], cwd: str) -> list[str]:
     if args or not _SHELL.search(command):
         return [command, *args]
     path = os.path.join(cwd, command)
-    if "/" in command and os.path.isfile(path) and os.access(path, os.X_OK):
+    if "/" in command and _is_program(path):
         return [command]
     return ["/bin/sh", "-c", command]
+
+
+def _is_program(path: str) -> bool:
+    """By the mode alone: access(2) would answer for our real user, which is not the agent's."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) and mode & 0o111 != 0
 
 
 def tail_text(data: bytes, limit: int, *, final: bool) -> str:

@@ -54,19 +54,19 @@ def safe_name(name: str) -> str | None:
 
 
 class Extraction:
-    """Writes members below an empty folder that nobody else writes to.
+    """Writes members below a folder that nobody else writes to, and that holds the files of `standing` and no others.
 
     It keeps the kind of everything it has made and refuses what would be reached through a link, stand twice or reach
     the top-level `.git`: so nothing can land outside. Links are made last and never followed.
     """
 
-    def __init__(self, root: str, *, strict: bool, cap_bytes: int) -> None:
+    def __init__(self, root: str, *, strict: bool, cap_bytes: int, standing: gitobj.Manifest | None = None) -> None:
         self.root = root
-        self.manifest: dict[str, Entry] = {}
+        self.manifest: dict[str, Entry] = dict(standing or {})
         self.skipped: list[Skipped] = []
         self._strict = strict
         self._left = cap_bytes
-        self._folders: set[str] = {""}
+        self._folders: set[str] = {"", *(folder for path in self.manifest for folder in parents(path))}
         self._links: dict[str, str] = {}
 
     def run(self, data: bytes) -> None:
@@ -146,6 +146,13 @@ def _write(path: str, stream: io.BufferedReader | object, size: int, mode: int) 
                 view = view[out.write(view) :]
             left -= len(chunk)
     return digest.hexdigest()
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def scan(root: str, *, skip: str = ".git") -> dict[str, Entry]:

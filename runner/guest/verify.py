@@ -8,22 +8,27 @@ so neither an attribute nor a nested `.git` is read as one.
 from __future__ import annotations
 
 import os
+import queue
 import shutil
+import signal
 import stat
-import subprocess
 import tempfile
 import threading
 import time
 from typing import Any, NamedTuple
 
-from . import fixture, gitobj, procs, tree
+from . import fixture, gitobj, limits, procs, tree
 from .channel import OpError, Request
 from .git import git
 from .gitobj import Entry, Manifest
+from .spawn import spawn
+from .untrusted import AGENT, Untrusted
 
 #: What the agent's archive may unpack to.
 _CAP_BYTES = 1 << 30
 _PATCH_BYTES = 64 << 20
+#: Changes that are listed, the protected ones first.
+_MAX_CHANGES = 20_000
 _OUTPUT_BYTES = 256_000
 _MAX_SKIPPED = 1_000
 _DRAIN_S = 5.0
@@ -54,8 +59,15 @@ class Ran(NamedTuple):
 
 
 def verify(request: Request, layout: fixture.Layout) -> None:
-    """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s} -> {tree, commit, proofs,
-    patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
+    """`verify` {fixture, tar, tree, commit, agent_tar, differing, cap_bytes, protected, command, env, timeout_s,
+    disk_bytes} -> {tree, commit, proofs, workspace, patch, patch_cut, status, changes, changes_cut, skipped, exit_code,
+    timed_out, output, test_ms, limits}. Replies itself.
+
+    `differing`: the fixture's paths that are not as they were; the archive then holds changes alone. Absent or null: it
+    is whole. `cap_bytes`: what it may unpack to. `workspace`: the tree of what was judged, as the agent left it, before
+    protected paths were put back. `limits`: which of the container's the command reached (`limits.LimitWatch`).
+
+    Event `testing`: from here on code that we do not trust runs.
 
     Errors: those of `prepare`, `bad_fixture` (a pin differs: nothing is run), and `spawn_failed` (the
     command is no program of the image's).
@@ -63,6 +75,8 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     name, archive, agent_archive = request.text("fixture"), request.blob("tar"), request.blob("agent_tar")
     protected, command, env = request.texts("protected"), request.texts("command"), request.text_map("env")
     timeout_s = float(request.args.get("timeout_s", 60))
+    differing = None if request.args.get("differing") is None else request.texts("differing")
+    cap_bytes, disk_bytes = request.optional_number("cap_bytes"), request.optional_number("disk_bytes")
     pins = fixture.Pins(request.optional_text("tree"), request.optional_text("commit"))
     prepared = fixture.prepare(layout, name, archive, pins, {}, fsck=False)
     result: dict[str, Any] = {
@@ -73,26 +87,49 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     if not all(proof.ok for proof in prepared.proofs):
         raise OpError("bad_fixture", "; ".join(f"{p.name}: {p.detail}" for p in prepared.proofs if not p.ok))
     with tempfile.TemporaryDirectory(dir=layout.tmp) as scratch:
-        skipped, agent = lay_over(prepared.workspace, prepared.manifest, agent_archive)
+        skipped, agent = lay_over(
+            prepared.workspace, prepared.manifest, agent_archive, differing, cap_bytes or _CAP_BYTES
+        )
         del agent_archive
         comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
         patch, patch_cut = comparison.patch(scratch)
+        listed = sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
+        listed.sort(key=lambda change: os.fsencode(change.path))
         result |= {
+            "workspace": comparison.tree,
             "patch_cut": patch_cut,
             "status": comparison.status(),
-            "changes": [change.as_json() for change in comparison.changes],
+            "changes": [change.as_json() for change in listed],
+            "changes_cut": len(comparison.changes) - len(listed),
             "skipped": [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]],
         }
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
-    ran = run(command, prepared.workspace, env, timeout_s)
-    request.reply(result | ran._asdict(), blobs={"patch": patch})
+    del archive
+    present = procs.snapshot().keys()
+    request.event("testing")
+    with limits.LimitWatch(disk_bytes, Untrusted(lambda: present).end) as watch:
+        ran = run(command, prepared.workspace, env, timeout_s)
+    request.reply(result | ran._asdict() | {"limits": watch.reached()}, blobs={"patch": patch})
 
 
-def lay_over(workspace: str, clean: Manifest, archive: bytes) -> tuple[list[tree.Skipped], dict[str, Entry]]:
-    """Puts the agent's files in the place of the fixture's; the pristine `.git` stays. Returns what was not taken."""
-    for name in {path.split("/", 1)[0] for path in clean}:
-        _remove(f"{workspace}/{name}")
-    extraction = tree.Extraction(workspace, strict=False, cap_bytes=_CAP_BYTES)
+def lay_over(
+    workspace: str,
+    clean: Manifest,
+    archive: bytes,
+    differing: list[str] | None = None,
+    cap_bytes: int = _CAP_BYTES,
+) -> tuple[list[tree.Skipped], dict[str, Entry]]:
+    """Puts the agent's files in the place of the fixture's; the pristine `.git` stays. Returns what was not taken.
+
+    Of the fixture's files those that are not in `differing` stay where they are; without `differing`, none does.
+    """
+    gone = clean.keys() if differing is None else set(differing)
+    kept = {path: entry for path, entry in clean.items() if path not in gone}
+    folders = {folder for path in kept for folder in tree.parents(path)}
+    for path, _ in list(tree.walk(workspace)):
+        if path not in kept and path not in folders:
+            _remove(f"{workspace}/{path}")
+    extraction = tree.Extraction(workspace, strict=False, cap_bytes=cap_bytes, standing=kept)
     try:
         extraction.run(archive)
     except tree.BadArchive as error:
@@ -117,7 +154,8 @@ class Comparison:
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": f"{self._pristine}/objects",
         }
         changes = compare(prepared.manifest, agent)
-        self._tree = self._store(objects, changes) if changes else prepared.tree
+        #: The name of the agent's root tree.
+        self.tree = self._store(objects, changes) if changes else prepared.tree
         guarded = self._guarded(protected) if changes and protected else set()
         self.changes = [change._replace(protected=True) if change.path in guarded else change for change in changes]
 
@@ -136,7 +174,7 @@ class Comparison:
         added = [change.path for change in self.changes if change.status == "A"]
         ignored = self._ignored(added) if added else set()
         lines = []
-        for change in self.changes:
+        for change in self.changes[:_MAX_CHANGES]:
             code = f" {change.status}"
             if change.status == "A":
                 code = "!!" if change.path in ignored else "??"
@@ -152,7 +190,7 @@ class Comparison:
     def _diff(self, *options: str, paths: list[str] | None = None) -> bytes:
         return git(
             "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", *options,
-            self._prepared.tree, self._tree, "--", *(paths or []),
+            self._prepared.tree, self.tree, "--", *(paths or []),
             cwd=self._empty,
             env=self._env,
         ).stdout  # fmt: skip
@@ -242,46 +280,66 @@ def _mode(path: str) -> int:
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float) -> Ran:
-    """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept."""
-    others = procs.snapshot().keys()
+    """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept.
+
+    What this needs stands before they start: they may use up the container's processes.
+    """
+    present = procs.snapshot().keys()
+    untrusted = Untrusted(lambda: present)
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    kept = bytearray()
+    reader = threading.Thread(target=_drain, args=(reading, kept), name="test-output", daemon=True)
+    reader.start()
+    started: queue.SimpleQueue[int] = queue.SimpleQueue()
+    codes: queue.SimpleQueue[int] = queue.SimpleQueue()
+    threading.Thread(target=_wait, args=(started, codes), name="test-end", daemon=True).start()
     start = time.monotonic()
     try:
-        child = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
+        pid = spawn(command, AGENT, cwd=cwd, env=env, stdout=writing, stderr=writing)
+    except OpError as error:
+        started.put(0)
         if "/" in command[0] and not command[0].startswith("/"):
             # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
-            return Ran(_NOT_FOUND, False, f"{command[0]}: {error}\n", 0.0)
-        raise OpError("spawn_failed", f"{command[:1]}: {error}") from error
-    assert child.stdout is not None
-    kept = bytearray()
-    reader = threading.Thread(target=_drain, args=(child.stdout.fileno(), kept), daemon=True)
-    reader.start()
-    try:
-        code: int | None = child.wait(timeout_s)
-        timed_out = False
-    except subprocess.TimeoutExpired:
-        code, timed_out = None, True
+            return Ran(_NOT_FOUND, False, f"{error}\n", 0.0)
+        raise
+    finally:
+        os.close(writing)
+    started.put(pid)
+    code = _code(codes, timeout_s)
+    timed_out = code is None
     test_ms = (time.monotonic() - start) * 1000
-    # Everything below us is the command's: we have adopted its orphans. The reader then sees the end of its pipe.
-    procs.end_all(lambda: procs.descendants(os.getpid(), without=others))
-    child.wait()
-    procs.reap(others)
+    # The reader then sees the end of its pipe.
+    untrusted.end()
+    if timed_out:
+        _code(codes, _DRAIN_S)
+    procs.reap(present)
     reader.join(_DRAIN_S)
-    child.stdout.close()
     output = bytes(kept[-_OUTPUT_BYTES:]).decode("utf-8", "replace")
     return Ran(code if code is None or code >= 0 else 128 - code, timed_out, output, round(test_ms, 3))
 
 
+def _code(codes: queue.SimpleQueue[int], limit_s: float) -> int | None:
+    try:
+        return codes.get(timeout=limit_s)
+    except queue.Empty:
+        return None
+
+
+def _wait(started: queue.SimpleQueue[int], codes: queue.SimpleQueue[int]) -> None:
+    """Waits for the child whose pid comes (0: there is none). Hands on its exit code, or a signal's number below 0."""
+    pid = started.get()
+    while pid:
+        _, status = os.waitpid(pid, 0)
+        if not os.WIFSTOPPED(status):
+            codes.put(os.waitstatus_to_exitcode(status))
+            return
+        # It has made us its tracer (PTRACE_TRACEME), so that a signal stops it until we let it go on.
+        procs.send(pid, signal.SIGKILL)
+
+
 def _drain(fd: int, kept: bytearray) -> None:
-    while chunk := os.read(fd, 1 << 16):
-        kept += chunk
-        if len(kept) > 4 * _OUTPUT_BYTES:
-            del kept[: len(kept) - _OUTPUT_BYTES]
+    with open(fd, "rb", buffering=0) as stream:
+        while chunk := stream.read(1 << 16):
+            kept += chunk
+            if len(kept) > 4 * _OUTPUT_BYTES:
+                del kept[: len(kept) - _OUTPUT_BYTES]

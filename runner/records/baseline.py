@@ -15,6 +15,9 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from runner.config.base import Id
 from runner.errors import UsageError
+from runner.records.lock import check_lock
+from runner.regular import read_regular, unreadable
+from runner.report.model import SCHEMA_VERSION as REPORT_VERSION
 from runner.report.model import Part, Report
 
 SCHEMA_VERSION = 1
@@ -62,15 +65,26 @@ def render(baseline: Baseline) -> str:
 def load(path: Path) -> Baseline:
     """Raises UsageError, naming the file, for what is not a baseline."""
     try:
-        return Baseline.model_validate_json(path.read_bytes())
+        found = Baseline.model_validate_json(read_regular(path, links=True))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; `acpbench baseline DIR NAME` makes one") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         told = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         raise UsageError(f"{path}: not a baseline: {told}") from None
+    for version, known in (
+        (found.schema_version, SCHEMA_VERSION),
+        (found.report.schema_version, REPORT_VERSION),
+    ):
+        if version != known:
+            told = f"has schema version {version}; this acpbench reads {known}"
+            raise UsageError(
+                f"{path}: {told}: make it anew with `acpbench baseline`, or use the acpbench that wrote it"
+            )
+    check_lock(found.report.lock, path)
+    return found
 
 
 def demand_fresh(baseline: Baseline, days: int, now: datetime) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner import __version__
 from runner.config.loaded_sweep import LoadedSweep
+from runner.config.nearest import quoted
+from runner.errors import UsageError
 
 LOCK_VERSION = 1
 
@@ -87,6 +92,11 @@ def build_lock(
         "fixtures": {
             name: {"tree": fixture.tree, "commit": fixture.commit} for name, fixture in sorted(loaded.fixtures.items())
         },
+        # What decides a verdict beside the files.
+        "verify": {
+            name: {"timeout_s": fixture.verify.timeout_s, "limits": fixture.verify.limits.model_dump()}
+            for name, fixture in sorted(loaded.fixtures.items())
+        },
         "configs": dict(sorted(loaded.digests.items())),
         "policies": {name: policy.model_dump() for name, policy in sorted(loaded.policies.items())},
         "gateway": _sorted(gateway),
@@ -144,6 +154,72 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+class _Read(BaseModel):
+    """What readers of a lock rely on; the rest is compared as values, whatever it is."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+class _Package(_Read):
+    name: str
+    version: str
+    integrity: str | None
+
+
+class _Program(_Read):
+    sha256: str
+
+
+class _Adapter(_Read):
+    image: str | None = None
+    packages: list[_Package] = []
+    programs: dict[str, str] = {}
+    binaries: dict[str, _Program] = {}
+
+
+class _Image(_Read):
+    id: str | None = None
+
+
+class _Engine(_Read):
+    name: str | None = None
+    version: str | None = None
+    arch: str | None = None
+    cpus: int | None = None
+
+
+class _Lock(_Read):
+    sweep: str = ""
+    acpbench: str | None = None
+    jobs: int = 1
+    kernel: str | None = None
+    engine: _Engine = _Engine()
+    images: dict[str, _Image] = {}
+    adapters: dict[str, _Adapter] = {}
+    configs: dict[str, str] = {}
+    fixtures: dict[str, dict[str, Any]] = {}
+    policies: dict[str, dict[str, Any]] = {}
+    streaming: dict[str, dict[str, Any]] = {}
+    models: dict[str, dict[str, Any]] = {}
+    limits: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, Any] = {}
+
+
+def check_lock(lock: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The lock that was read from `path`. Raises UsageError, naming it, for one of another version, or whose parts are
+    not what they should be."""
+    version = lock.get("lock_version", LOCK_VERSION)
+    if type(version) is not int or version != LOCK_VERSION:
+        told = f"has lock version {quoted(version)}; this acpbench reads {LOCK_VERSION}"
+        raise UsageError(f"{path}: {told}: use the acpbench that wrote it ({quoted(lock.get('acpbench'))})")
+    try:
+        _Lock.model_validate(lock)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{path}: not a lock: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return lock
 
 
 def differences(old: Any, new: Any, at: str = "") -> Iterator[str]:

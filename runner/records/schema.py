@@ -167,6 +167,11 @@ class Verdict(Schema):
     reason: str = ""
     output: str = ""
     changes: list[Change] = []
+    #: Changes beyond those listed.
+    changes_cut: int = 0
+    #: Name that git gives the tree that was judged: the agent's files as collected, before protected paths were put
+    #: back. Equal names are equal workspaces, so that their verdicts must be equal too. None: an older record's.
+    workspace: str | None = None
     #: `git status --porcelain` of the agent's tree against the fixture.
     status: str = ""
 

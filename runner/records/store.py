@@ -15,7 +15,9 @@ import errno
 import fcntl
 import json
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +28,12 @@ from pydantic import ValidationError
 
 from runner import plan
 from runner.config.base import on_disk
-from runner.config.nearest import suggest
+from runner.config.nearest import quoted, suggest
 from runner.errors import InfraError, UsageError
 from runner.plan import Cell
+from runner.records.lock import check_lock
 from runner.records.schema import SCHEMA_VERSION, Record
+from runner.regular import check_folder, is_there, read_regular, unreadable
 
 _OWNER = ".owner"
 _RECORD = "record.json"
@@ -38,6 +42,12 @@ _PLAN = "plan.jsonl"
 NAMES_FILE = "adapters-check.json"
 #: NAME_MAX of Linux file systems, bytes.
 _NAME_MAX = 255
+#: What a record says of its cell again, in ids.
+_IDS = ("arm", "adapter", "surface", "fixture", "policy", "model", "reset")
+#: Largest figure of a record: of what is larger no mean, ratio or column can be made.
+_LARGEST = 2**63 - 1
+#: What an attempt's folder is called.
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 class DiskFull(InfraError):
@@ -150,8 +160,9 @@ class SweepDir:
 
     @property
     def lock(self) -> dict[str, Any]:
-        """lock.json. Raises UsageError if it cannot be read."""
-        return _read_json(self.path / "lock.json")
+        """lock.json. Raises UsageError if it cannot be read, or is none of this version's."""
+        path = self.path / "lock.json"
+        return check_lock(_read_json(path), path)
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
@@ -179,7 +190,7 @@ class SweepDir:
     def records(self) -> Iterator[Record]:
         """Every committed record, in the plan's order, attempts ascending. An unreadable one: UsageError names it."""
         for _, path in self._attempts():
-            if (path / _RECORD).exists():
+            if is_there(path / _RECORD):
                 yield _record(path)
 
     def latest(self) -> dict[str, Record]:
@@ -188,12 +199,15 @@ class SweepDir:
 
     def unfinished(self) -> list[Path]:
         """Folders of attempts without a record: cut short, or still running."""
-        return [path for _, path in self._attempts() if not (path / _RECORD).exists()]
+        return [path for _, path in self._attempts() if not is_there(path / _RECORD)]
 
     def _attempts(self) -> Iterator[tuple[Cell, Path]]:
+        """No folder on the way is a link: a sweep's records stand in its own folder."""
+        check_folder(self.path / "runs")
         for cell in self.cells:
             folder = self.path / "runs" / cell.name
-            for number in sorted(_numbers(folder)):
+            for number in sorted(_numbers(folder)) if check_folder(folder) else ():
+                check_folder(folder / str(number))
                 yield cell, folder / str(number)
 
     def close(self) -> None:
@@ -213,7 +227,7 @@ class SweepDir:
 
 def record_of(attempt: Path) -> Record | None:
     """The record of an attempt; None where it was never committed."""
-    return _record(attempt) if (attempt / _RECORD).exists() else None
+    return _record(attempt) if is_there(attempt / _RECORD) else None
 
 
 def spawn_of(attempt: Path) -> int | None:
@@ -235,9 +249,14 @@ def _own(path: Path) -> int:
     """Take the writer's lock; the file descriptor holds it."""
     file = path / _OWNER
     try:
-        owner = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Neither a pipe is waited for nor a link followed: what it leads to would be emptied.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        owner = os.open(file, flags, 0o644)
     except OSError as error:
-        raise _full(error, file) or UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise _full(error, file) or UsageError(f"{file}: cannot be written: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(owner).st_mode):
+        os.close(owner)
+        raise UsageError(f"{file}: is no file; remove it")
     try:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(owner, 0)
@@ -255,37 +274,54 @@ def _own(path: Path) -> int:
 def _numbers(folder: Path) -> list[int]:
     """Numbers of the attempts in a cell's folder, in no order."""
     try:
-        return [int(name) for name in (entry.name for entry in folder.iterdir()) if name.isascii() and name.isdigit()]
+        return [int(name) for name in (entry.name for entry in folder.iterdir()) if _NUMBER.fullmatch(name)]
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+        raise unreadable(folder, error) from None
 
 
 def _record(attempt: Path) -> Record:
     path = attempt / _RECORD
     value = _read_json(path)
     version = value.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise UsageError(f"{path}: has schema version {version!r}; this acpbench reads {SCHEMA_VERSION}")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        told = f"has schema version {quoted(version)}; this acpbench reads {SCHEMA_VERSION}"
+        raise UsageError(f"{path}: {told}: use the acpbench that wrote it")
     try:
         record = Record.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path}: not a record: {where}: {first['msg']}") from None
-    if (record.cell, str(record.attempt)) != (attempt.parent.name, attempt.name):
-        raise UsageError(f"{path}: is the record of another attempt ({record.cell}/{record.attempt})")
+    for name in _IDS:
+        if not plan.WORD.fullmatch(getattr(record, name)):
+            raise UsageError(f"{path}: not a record: no {name} is called {quoted(getattr(record, name))}")
+    for name, figure in [*record.exact.items(), *record.sampled.items()]:
+        if not _is_figure(figure):
+            raise UsageError(f"{path}: not a record: {quoted(name)} is no figure: {quoted(figure)}")
+    # A path as given may end in `..` or be relative to the attempt itself.
+    there = attempt.absolute() if attempt.name and attempt.parent.name else attempt.resolve()
+    shown = f"{record.cell}/{record.attempt}"
+    if shown != f"{there.parent.name}/{there.name}":
+        raise UsageError(f"{path}: is the record of another attempt ({shown[:220]})")
     return record
+
+
+def _is_figure(value: Any) -> bool:
+    """What metrics are: nothing, a truth, a text, or a number that can be counted with."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return abs(value) <= _LARGEST
+    return value is None or isinstance(value, bool | str)
 
 
 def _read(path: Path, missing: str | None = None) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         raise UsageError(missing or f"{path}: no such file") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

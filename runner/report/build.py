@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from runner import flaky
 from runner.evidence import cost, metrics
 from runner.evidence.work import UNTIMED
 from runner.outcome import MISSING
@@ -38,10 +39,12 @@ def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: I
     for cell in sorted(cells, key=lambda cell: cell.replicate):
         arms.setdefault(cell.arm, []).append(cell)
     order = _order(cells)
+    last = [attempts[cell.name][-1] for cell in cells if cell.name in attempts]
+    unsteady = flaky.flaky(last)
     return Report(
         sweep=sweep,
         lock=dict(lock),
-        arms=[_arm(arms[name], attempts, lock) for name in order],
+        arms=[_arm(arms[name], attempts, lock, unsteady) for name in order],
     )
 
 
@@ -59,7 +62,12 @@ def _order(cells: Sequence[Cell]) -> list[str]:
     )
 
 
-def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapping[str, Any]) -> Arm:
+def _arm(
+    cells: Sequence[Cell],
+    attempts: Mapping[str, list[Record]],
+    lock: Mapping[str, Any],
+    unsteady: Sequence[flaky.Flaky],
+) -> Arm:
     planned = [cell for cell in cells if not cell.warmup]
     ended = {cell.name: attempts[cell.name][-1] for cell in planned if cell.name in attempts}
     measured = [
@@ -93,7 +101,9 @@ def _arm(cells: Sequence[Cell], attempts: Mapping[str, list[Record]], lock: Mapp
             *(_varying(exact) if head.model.startswith(_REPEATABLE) and head.reset == FRESH else []),
             *_few(len(measured)),
             *_parallel(lock),
+            *_flaky(cells, unsteady),
         ],
+        workspaces=flaky.tally(ended.values()),
     )
     arm.warnings += _builds(arm, lock)
     return arm
@@ -189,6 +199,12 @@ def _varying(exact: Mapping[str, Exact]) -> list[Warning]:
         for name, found in exact.items()
         if not metrics.is_information(name) and any(not same(value, found.values[0]) for value in found.values)
     ]
+
+
+def _flaky(cells: Sequence[Cell], unsteady: Sequence[flaky.Flaky]) -> list[Warning]:
+    """Said on every arm that has a part in it: neither pass nor fail is the agent's there."""
+    names = {cell.name for cell in cells}
+    return [Warning(id=flaky.ID, message=one.message) for one in unsteady if one.cells & names]
 
 
 def _few(n: int) -> list[Warning]:

@@ -10,11 +10,14 @@ from runner.errors import UsageError
 from runner.evidence.intervals import ms
 from runner.evidence.messages import Message, as_list, as_object, as_text, decode
 from runner.report.text import printable, shortened
+from runner.visible import json_text
 from runner.wire.frames import Frame
 
 _ARROWS = {"c2a": "->", "a2c": "<-"}
 #: Columns of a line.
 WIDTH = 160
+#: Longest text of its flags.
+_FLAGS = 60
 #: Bytes of a line that are enough for its summary.
 _ENOUGH = 1000
 
@@ -43,7 +46,7 @@ def render(
     for frame in frames:
         message = messages.get(frame.seq)
         what = _message(message, frame) if message is not None else _text(frame)
-        flags = f" [{', '.join(frame.flags)}]" if frame.flags else ""
+        flags = f" [{shortened(', '.join(frame.flags), _FLAGS)}]" if frame.flags else ""
         head = (
             f"{frame.seq:>{digits}} {ms(start, frame.t_ns):>10.1f} {_ARROWS[frame.direction]} {frame.channel:<6} "
             f"{frame.length:>{size}}  "
@@ -58,17 +61,16 @@ def render_one(frames: Iterable[Frame], seq: int) -> str:
         known.append(frame.seq)
         if frame.seq == seq:
             head = f"seq {seq}, t_ns {frame.t_ns}, {frame.channel} {_ARROWS[frame.direction]}, {frame.length} bytes"
-            return "\n".join([", ".join([head, *frame.flags]), _pretty(frame.raw)]) + "\n"
+            return "\n".join([shortened(", ".join([head, *frame.flags]), WIDTH), _pretty(frame.raw)]) + "\n"
     where = f"it has {min(known)} to {max(known)}" if known else "it is empty"
     raise UsageError(f"the frame log has no frame {seq}: {where}")
 
 
 def _pretty(raw: bytes) -> str:
     try:
-        text = json.dumps(json.loads(raw), indent=2, ensure_ascii=False)
+        return json_text(json.dumps(json.loads(raw), indent=2, ensure_ascii=False))
     except (ValueError, RecursionError):
-        text = raw.decode("utf-8", "backslashreplace")
-    return printable(text)
+        return printable(raw.decode("utf-8", "backslashreplace"))
 
 
 def _text(frame: Frame) -> str:

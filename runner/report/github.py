@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from runner.compare import Compared
 from runner.report.junit import sentence
 from runner.report.model import Report, Warning
+from runner.visible import printable
 
 #: Warnings of a report or a comparison after which a job fails.
 _ERRORS = frozenset({"missing-cell", "missing-arm", "unexpected-outcome", "unlike"})
+#: Longest title and message, characters; GitHub cuts at 4 KiB.
+_TITLE, _MESSAGE = 200, 2000
+#: Most commands of one report; GitHub shows ten of a kind and step.
+_MOST = 50
+_ENDS = {"\r": "%0D", "\n": "%0A"}
 
 
 def of_report(report: Report) -> str:
     """One line a thing that went wrong in a sweep; empty where nothing did."""
-    return "".join(_of(warning) for arm in report.arms for warning in arm.warnings if warning.id != "insufficient")
+    return _joined(_of(warning) for arm in report.arms for warning in arm.warnings if warning.id != "insufficient")
 
 
 def problem(text: str) -> str:
@@ -29,7 +36,16 @@ def of_comparison(found: Compared) -> str:
         for verdict in found.verdicts
         if verdict.fails
     ]
-    return "".join([*lines, *_warnings(found)])
+    return _joined([*lines, *_warnings(found)])
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """All of them; of too many the first, errors before warnings, and how many there are beyond."""
+    told = list(lines)
+    if len(told) <= _MOST:
+        return "".join(told)
+    told.sort(key=lambda line: not line.startswith("::error "))
+    return "".join([*told[:_MOST], _line("warning", "more", f"{len(told) - _MOST} more, in the report")])
 
 
 def _warnings(found: Compared) -> Iterator[str]:
@@ -46,9 +62,11 @@ def _of(warning: Warning) -> str:
 
 
 def _line(level: str, title: str, message: str) -> str:
-    title = _escaped(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{level} title={title}::{_escaped(message)}\n"
+    title = _escaped(title, _TITLE).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={title}::{_escaped(message, _MESSAGE)}\n"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _escaped(text: str, limit: int) -> str:
+    """Each line of it made visible first: GitHub decodes what is escaped here, and shows what comes out."""
+    text = text if len(text) <= limit else f"{text[: limit - 3]}..."
+    return "".join(_ENDS.get(part) or printable(part).replace("%", "%25") for part in re.split(r"([\r\n])", text))

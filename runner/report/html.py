@@ -15,7 +15,7 @@ from runner.evidence import cost
 from runner.report import verdicts
 from runner.report.model import Arm, Report, Sampled
 from runner.report.sheets import page, sampled_text
-from runner.report.text import printable
+from runner.visible import one_line
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --dot: #0969da; --bad: #cf222e;
@@ -128,4 +128,4 @@ def _strip(name: str, rows: Sequence[tuple[str, Sampled]]) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(one_line(text))

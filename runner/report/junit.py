@@ -3,8 +3,8 @@
 The shape that Jenkins, GitLab and most viewers read: testsuites / testsuite / testcase with at most one of failure,
 error, skipped; no attribute that Jenkins' xUnit plugin, which holds a file against its schema, would refuse. A cell
 that ended in another way than expected is a failure where the agent did not do its task and an error where the run
-itself went wrong; a missing cell is an error. A gated verdict that fails a build is a failure, one that could not be
-given is skipped.
+itself went wrong or its verifier is flaky; a missing cell is an error. A gated verdict that fails a build is a
+failure, one that could not be given is skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ import xml.etree.ElementTree as ET  # writes only; nothing is parsed
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from runner import flaky
 from runner.compare import Compared, Verdict
 from runner.outcome import MISSING
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.report.verdicts import value_text
+from runner.visible import one_line
+
+#: Longest text of an attribute or an element.
+_LONGEST = 4000
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ def render(title: str, cases: Sequence[Case]) -> str:
 
 def cells(planned: Iterable[Cell], latest: Mapping[str, Record]) -> list[Case]:
     """A case for every measured cell of a plan. `latest`: cell name -> its last record."""
-    return [_cell(cell, latest.get(cell.name)) for cell in planned if not cell.warmup]
+    unsteady = {name: one.message for one in flaky.flaky(latest.values()) for name in one.cells}
+    return [_cell(cell, latest.get(cell.name), unsteady.get(cell.name)) for cell in planned if not cell.warmup]
 
 
 def verdicts(found: Compared) -> list[Case]:
@@ -55,15 +61,19 @@ def verdicts(found: Compared) -> list[Case]:
     return [_verdict(verdict, found) for verdict in found.verdicts]
 
 
-def _cell(cell: Cell, record: Record | None) -> Case:
+def _cell(cell: Cell, record: Record | None, unsteady: str | None) -> Case:
+    """`unsteady`: why its verdict says nothing, where the verifier is flaky."""
     name = f"r{cell.replicate}"
     if record is None:
         return Case(cell.arm, name, problem=("error", MISSING, f"{cell.name}: never ran"))
     seconds = (record.end_ns - record.start_ns) / 1e9
+    note = f"; {flaky.ID}: {unsteady}" if unsteady is not None else ""
     if record.outcome == cell.expect:
-        return Case(cell.arm, name, seconds, said=f"{record.outcome} at attempt {record.attempt}")
+        return Case(cell.arm, name, seconds, said=f"{record.outcome} at attempt {record.attempt}{note}")
     kind = "failure" if record.outcome in ("task-failed", "passed") else "error"
     message = f"ended {record.outcome}, expected {cell.expect}" + (f": {record.reason}" if record.reason else "")
+    if unsteady is not None and kind == "failure":
+        return Case(cell.arm, name, seconds, ("error", flaky.ID, message + note))
     return Case(cell.arm, name, seconds, (kind, record.outcome, message))
 
 
@@ -117,9 +127,5 @@ def _case(suite: ET.Element, case: Case) -> None:
 
 
 def _legal(text: str) -> str:
-    """Characters that XML 1.0 has no place for, as escapes."""
-    return "".join(c if _is_legal(ord(c)) else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _is_legal(code: int) -> bool:
-    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000
+    """On one line, visible: what XML 1.0 has no place for (it is all unprintable) is escaped too."""
+    return one_line(text, _LONGEST)

@@ -6,7 +6,7 @@ from tabulate import tabulate
 
 from runner.report.model import Report
 from runner.report.sheets import page
-from runner.report.text import escaped
+from runner.report.text import escaped, paragraph
 
 
 def render(report: Report) -> str:
@@ -14,7 +14,7 @@ def render(report: Report) -> str:
     content = page(report)
     parts = [f"## {escaped(report.sweep)}"]
     if content.caption:
-        parts.append(escaped(content.caption))
+        parts.append(paragraph(content.caption))
     for sheet in content.sheets:
         table = tabulate(
             [[escaped(text) for text in row] for row in sheet.rows],

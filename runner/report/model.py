@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from runner.evidence import metrics
 
@@ -73,6 +73,8 @@ class Arm(Part):
     exact: dict[str, Exact]
     sampled: dict[str, Sampled]
     warnings: list[Warning]
+    #: Tree that was judged -> verdict (`passed`, `failed`) -> runs; not written where no run has one.
+    workspaces: dict[str, dict[str, int]] = Field(default={}, exclude_if=lambda value: not value)
 
     @property
     def planned(self) -> int:

@@ -10,7 +10,8 @@ from tabulate import tabulate
 from runner.findings.permission_map import Column, PermissionMap, Tried
 from runner.findings.render import command
 from runner.report.sheets import NONE
-from runner.report.text import escaped, printable, shortened, wrapped
+from runner.report.text import clipped, escaped, printable, shortened, wrapped
+from runner.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
 #: Longest command or path in the table of one arm.
@@ -26,19 +27,20 @@ _WORDS = (
 
 def table(found: PermissionMap, *, differing: bool = False, width: int = WIDTH) -> str:
     """Plain text for a terminal; ends with a line feed. `differing`: only what the arms differ in."""
-    parts = [printable(_headline(found))]
+    parts = [one_line(_headline(found), SENTENCE)]
     for title, headers, rows in _tables(found, differing):
-        text = tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
-        parts.append(printable(f"{title}\n{text}" if title else text))
+        cells = [[one_line(cell, SENTENCE) for cell in row] for row in rows]
+        text = tabulate(cells, headers=list(map(one_line, headers)), tablefmt="simple", disable_numparse=True)
+        parts.append(f"{one_line(title, SENTENCE)}\n{text}" if title else text)
     parts.append("\n".join(wrapped(note, width) for note in notes(found)))
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def markdown(found: PermissionMap, *, differing: bool = False) -> str:
     """The same for a page; ends with a line feed."""
     parts = [f"## {escaped(_headline(found))}"]
     for title, headers, rows in _tables(found, differing):
-        cells = [[escaped(cell) for cell in row] for row in rows]
+        cells = [[escaped(one_line(cell, SENTENCE)) for cell in row] for row in rows]
         if title:
             parts.append(f"**{escaped(title)}**")
         parts.append(tabulate(cells, headers=list(map(escaped, headers)), tablefmt="pipe", disable_numparse=True))
@@ -49,7 +51,7 @@ def markdown(found: PermissionMap, *, differing: bool = False) -> str:
 def to_json(found: PermissionMap, *, differing: bool = False) -> str:
     """One JSON object, two spaces of indent; ends with a line feed."""
     shown = found.model_copy(update={"labels": found.differing()}) if differing else found
-    return json.dumps(shown.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(json.dumps(shown.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def notes(found: PermissionMap) -> list[str]:
@@ -68,7 +70,7 @@ def notes(found: PermissionMap) -> list[str]:
     if len(found.columns) == 1:
         offers = _offers(found.columns[0])
         if len(offers) == 1:
-            said.append(f"Every ask offers {offers[0] or 'nothing'}.")
+            said.append(f"Every ask offers {shortened(offers[0], SENTENCE) or 'nothing'}.")
         said += [f"{word}, {at}: {line} (DIR is this folder)." for word, at, line in _first(found.columns[0])]
     said += [f"In no figure: {name} ({why})." for name, why in found.excluded.items()]
     return said
@@ -76,7 +78,7 @@ def notes(found: PermissionMap) -> list[str]:
 
 def _headline(found: PermissionMap) -> str:
     shared = [values[0] for name in _IDENTITY if len(values := _values(found, name)) == 1]
-    return f"{found.sweep}: {', '.join(shared)}" if shared else found.sweep
+    return f"{found.sweep}: {clipped(shared)}" if shared else found.sweep
 
 
 def _values(found: PermissionMap, name: str) -> list[str]:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runner.evidence import metrics
 from runner.report.model import Arm, Exact, Report, Sampled
+from runner.report.text import clipped
 from runner.stats import range_coverage
+from runner.visible import SENTENCE, one_line
 
 #: Not applicable.
 NONE = "-"
 #: After a value that differs between the runs of its arm.
 VARIES = "*"
+
+#: Longest text of a cell, longest name of an arm; most rows of what was found. JSON has all.
+_CELL, _LABEL, _ROWS = 100, 220, 200
+#: Warnings of one id that are said: an agent with a thousand tools has a thousand that differ.
+_OF_AN_ID = 50
 
 _IDENTITY = ("adapter", "surface", "fixture", "policy", "model", "reset")
 
@@ -44,12 +52,14 @@ def page(report: Report) -> Page:
     shared = [getattr(report.arms[0], name) for name in _IDENTITY if name not in varying] if report.arms else []
     varying.sort(key=lambda name: name != "surface")
 
-    labels = {arm.name: " ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]) for arm in report.arms}
+    def label(arm: Arm) -> str:
+        return one_line(" ".join([*(getattr(arm, name) for name in varying), *_twin(arm)]), _LABEL)
+
     listened = any(_names(arm) != NONE for arm in report.arms)
     cancelled = [arm for arm in report.arms if "cancel_during" in arm.exact]
 
     def sheet(title: str, columns: Sequence[tuple[str, Cell]], arms: Sequence[Arm]) -> Sheet:
-        rows = [(labels[arm.name], *(cell(arm) for _, cell in columns)) for arm in arms]
+        rows = [(label(arm), *(one_line(cell(arm), _CELL) for _, cell in columns)) for arm in arms]
         return Sheet(title, ("/".join(varying), *(name for name, _ in columns)), tuple(rows))
 
     return Page(
@@ -60,7 +70,7 @@ def page(report: Report) -> Page:
             sheet("The whole run, median [min-max]", _WHOLE, report.arms),
             *([sheet("Cancelled turns, median [min-max]", _CANCELLED, cancelled)] if cancelled else []),
             *([sheet("Host names tried", _TRIED, report.arms)] if listened else []),
-            *_findings("/".join(varying), list(labels.values()), report.arms),
+            *_findings("/".join(varying), list(map(label, report.arms)), report.arms),
         ),
         notes=tuple(notes(report)),
     )
@@ -71,15 +81,23 @@ def notes(report: Report) -> list[str]:
     once.
     """
     found = [*_coverage(report), *_outcomes(report), *_compared(report), *_turns(report)]
+    counts: Counter[str] = Counter()
     for arm in report.arms:
         for warning in arm.warnings:
             if warning.id == "insufficient":
                 continue
-            own = warning.id == "nondeterministic"
-            found.append(f"{warning.id}: {f'{arm.name}: ' if own else ''}{warning.message}.")
+            counts[warning.id] += 1
+            if counts[warning.id] <= _OF_AN_ID:
+                own = warning.id == "nondeterministic"
+                found.append(f"{warning.id}: {f'{arm.name}: ' if own else ''}{warning.message}.")
+    found += [
+        f"{name}: {count - _OF_AN_ID} more (--format json has all)."
+        for name, count in counts.items()
+        if count > _OF_AN_ID
+    ]
     if any(cell(arm).endswith(VARIES) for _, cell in _COUNTS for arm in report.arms):
         found.append(f"{VARIES} differs between the runs of its arm.")
-    return list(dict.fromkeys(found))
+    return [one_line(note, 5 * SENTENCE) for note in dict.fromkeys(found)]
 
 
 def sampled_text(found: Sampled | None, digits: int = 0) -> str:
@@ -100,13 +118,13 @@ def exact_text(found: Exact | None) -> str:
     if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
         low, high = min(known), max(known)
         return f"{_value_text(low)}-{_value_text(high)}{VARIES}" if low != high else f"{_value_text(low)}{VARIES}"
-    return "/".join(dict.fromkeys(map(_value_text, known))) + VARIES
+    return one_line("/".join(dict.fromkeys(map(_value_text, known))), _CELL) + VARIES
 
 
 def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else one_line(str(value), _CELL)
 
 
 def _time(metric: str, digits: int = 0) -> Cell:
@@ -180,7 +198,10 @@ def _findings(head: str, labels: Sequence[str], arms: Sequence[Arm]) -> list[She
             prefix, _, identity = name.partition(".")
             having = [value for value in found.values if value]
             if prefix == "findings" and having:
-                rows.append((label, identity, f"{len(having)}/{len(found.values)}", exact_text(Exact.of(having))))
+                text = exact_text(Exact.of(having))
+                rows.append((label, one_line(identity, _CELL), f"{len(having)}/{len(found.values)}", text))
+    if len(rows) > _ROWS:
+        rows = [*rows[:_ROWS], (f"({len(rows) - _ROWS} more rows: --format json has all)", "", "", "")]
     return [Sheet("Findings", (head, "finding", "runs", "in a run"), tuple(rows))] if rows else []
 
 
@@ -193,7 +214,7 @@ def _names(arm: Arm) -> str:
         if name.startswith(prefix) and any(one.values)
     ]
     heard = exact_text(arm.exact.get("names_tried"))
-    return ", ".join(found) or ("none" if heard == "0" else heard)
+    return clipped(found) or ("none" if heard == "0" else heard)
 
 
 _TRIED: tuple[tuple[str, Cell], ...] = (("names", _names),)
@@ -265,10 +286,10 @@ def _comparison(arms: Sequence[Arm], named: Sequence[str]) -> str:
     if set(differing) & {"tool_calls", *kinds}:
         head = f"tool calls differ ({calls})"
     else:
-        listed = ", ".join(f"{values[name][0]} {name.partition('.')[2]}" for name in kinds)
+        listed = clipped([f"{values[name][0]} {name.partition('.')[2]}" for name in kinds])
         head = f"the same tool calls on each ({calls}{': ' if listed else ''}{listed})"
     if differing:
-        unequal = ", ".join(f"{name} ({' / '.join(values[name])})" for name in differing)
+        unequal = clipped([f"{name} ({' / '.join(values[name])})" for name in differing])
         tail = f"{len(names) - len(differing)} of {len(names)} exact metrics are equal, not {unequal}"
     else:
         tail = f"all {len(names)} exact metrics are equal"

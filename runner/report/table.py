@@ -10,6 +10,7 @@ from tabulate import tabulate
 from runner.report.model import Report
 from runner.report.sheets import Sheet, page
 from runner.report.text import printable, wrapped
+from runner.visible import SENTENCE, one_line
 
 WIDTH = 120
 
@@ -21,11 +22,12 @@ def render(report: Report, width: int = WIDTH) -> str:
     """
     content = page(report)
     head = f"{report.sweep}: {content.caption}" if content.caption else report.sweep
-    parts = [textwrap.fill(printable(head), width, break_on_hyphens=False)]
+    parts = [textwrap.fill(one_line(head, 5 * SENTENCE), width, break_on_hyphens=False)]
     for sheet in content.sheets:
         parts += [f"{sheet.title}\n{text}" for text in _fitted(sheet, width)]
     parts.append("\n".join(wrapped(note, width) for note in content.notes))
-    return "\n\n".join(parts) + "\n"
+    # Again at the end: wrapping puts words at the beginning of a line.
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def _fitted(sheet: Sheet, width: int) -> Iterator[str]:
@@ -42,8 +44,8 @@ def _fitted(sheet: Sheet, width: int) -> Iterator[str]:
 def _table(sheet: Sheet, start: int, end: int) -> str:
     columns = [0, *range(start, end)]
     return tabulate(
-        [[printable(row[column]) for column in columns] for row in sheet.rows],
-        headers=[sheet.headers[column] for column in columns],
+        [[one_line(row[column]) for column in columns] for row in sheet.rows],
+        headers=[one_line(sheet.headers[column]) for column in columns],
         tablefmt="simple",
         disable_numparse=True,
         colalign=["left", *["right"] * (len(columns) - 1)] if sheet.rows else None,

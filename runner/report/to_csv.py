@@ -1,10 +1,14 @@
-"""Comma-separated values: a sweep as one row a run and metric, a comparison as one row a verdict."""
+"""Comma-separated values: a sweep as one row a run and metric, a comparison as one row a verdict.
+
+Cells are for a spreadsheet or a program. A text that a spreadsheet would run as a formula (it begins with `=`, `+`,
+`-`, `@`, a tab, a CR or an LF, and is no number) has a `'` before it, as OWASP says. Tabs and ends of lines stay, the
+cell is quoted; other characters that a terminal or an eye would obey are shown (`runner.visible`).
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +16,7 @@ from runner.compare import Compared
 from runner.outcome import MISSING
 from runner.plan import Cell
 from runner.records.schema import Record
+from runner.visible import printable
 
 RUN_COLUMNS = (
     "sweep", "arm", "adapter", "surface", "fixture", "policy", "model", "reset", "replicate", "warmup", "attempt",
@@ -21,6 +26,10 @@ VERDICT_COLUMNS = (
     "base_arm", "arm", "metric", "kind", "gated", "verdict", "base", "new", "n_base", "n_new", "ratio", "low", "high",
     "confidence", "shift", "p", "p_adjusted", "required_n", "flags",
 )  # fmt: skip
+#: What a spreadsheet takes for the beginning of a formula, the wide forms of other keyboards too.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_QUOTED = re.compile(r"[\t\r\n\",]")
 
 
 def of_sweep(sweep: str, planned: Iterable[Cell], latest: Mapping[str, Record]) -> str:
@@ -59,15 +68,27 @@ def _run(sweep: str, cell: Cell, record: Record | None) -> Iterator[Sequence[Any
 
 
 def _value(value: Any) -> Any:
-    """Null is an empty field; truth is `true`; a list is JSON."""
+    """Null is an empty field; truth is `true`; a list is JSON; a text does nothing."""
     if isinstance(value, bool | list | dict):
-        return json.dumps(value)
-    return value
+        return printable(json.dumps(value))
+    return _harmless(value) if isinstance(value, str) else value
+
+
+def shown(text: str) -> str:
+    """A cell's text as it is written, tabs and ends of lines as they are."""
+    return "".join(part if part in ("\t", "\r") else printable(part) for part in re.split(r"([\t\r])", text))
+
+
+def _harmless(text: str) -> str:
+    cell = shown(text)
+    return f"'{cell}" if cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell) else cell
 
 
 def _text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return file.getvalue()
+    return "".join(",".join(map(_field, row)) + "\n" for row in (columns, *rows))
+
+
+def _field(value: Any) -> str:
+    """Python 3.11's own writer does not quote a bare CR, and what reads it again breaks the line there."""
+    text = "" if value is None else repr(value) if isinstance(value, float) else str(value)
+    return f'"{text.replace(chr(34), 2 * chr(34))}"' if _QUOTED.search(text) else text

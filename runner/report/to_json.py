@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 from runner.report.model import Report
+from runner.visible import json_text
 
 
 def render(report: Report) -> str:
     """One JSON object, two spaces of indent, keys in the model's order; ends with a line feed."""
-    return json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def load(text: str) -> Report:

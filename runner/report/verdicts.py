@@ -10,7 +10,8 @@ from tabulate import tabulate
 
 from runner.compare import Compared, Verdict
 from runner.report.sheets import NONE
-from runner.report.text import escaped, printable, shortened, wrapped
+from runner.report.text import clipped, escaped, printable, shortened, wrapped
+from runner.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
 #: Of what changed by value, and of what was tested.
@@ -18,20 +19,20 @@ EXACT = ("metric", "verdict", "base", "new", "n")
 SAMPLED = ("metric", "verdict", "base", "new", "ratio", "shift", "p", "n")
 #: Longest text of a value in a table.
 _LONG = 24
-#: Longest name of a metric in a table.
-_NAME = 72
+#: Longest name of a metric in a table, of an arm above it; most rows of a table. JSON has all.
+_NAME, _ARM, _ROWS = 72, 220, 200
 #: (headers, rows).
 Table = tuple[tuple[str, ...], list[list[str]]]
 
 
 def render(found: Compared, width: int = WIDTH) -> str:
     """Plain text for a terminal: a pair's tables, then the notes; ends with a line feed."""
-    parts = [printable(headline(found))]
+    parts = [headline(found)]
     for base, new, pair in tables(found):
         parts.append(f"base {base}\nnew  {new}")
-        parts += [printable(_table(headers, rows, "simple")) for headers, rows in pair]
+        parts += [_table(headers, [list(map(one_line, row)) for row in rows], "simple") for headers, rows in pair]
     parts.append("\n".join(wrapped(note, width) for note in notes(found)))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return printable("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def markdown(found: Compared) -> str:
@@ -65,7 +66,7 @@ def headline(found: Compared) -> str:
         said = "too few runs to tell"
     else:
         said = "nothing gated moved"
-    return f"{over}: {said}"
+    return one_line(f"{over}: {said}", 5 * SENTENCE)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -74,7 +75,7 @@ def _listed(names: Iterable[str]) -> str:
     for name in dict.fromkeys(names):
         prefix, dot, _ = name.partition(".")
         maps.setdefault(prefix + dot, []).append(name)
-    return ", ".join(own[0] if len(own) == 1 else f"{prefix}* ({len(own)})" for prefix, own in maps.items())
+    return clipped([own[0] if len(own) == 1 else f"{prefix}* ({len(own)})" for prefix, own in maps.items()])
 
 
 def notes(found: Compared) -> list[str]:
@@ -103,7 +104,7 @@ def notes(found: Compared) -> list[str]:
 
 def to_json(found: Compared) -> str:
     """One JSON object, two spaces of indent; ends with a line feed."""
-    return json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def value_text(value: Any, digits: int = 0) -> str:
@@ -129,16 +130,23 @@ def tables(found: Compared) -> list[tuple[str, str, list[Table]]]:
     for verdict in found.verdicts:
         if verdict.verdict not in ("same-exact", "unlike"):
             pairs.setdefault((verdict.base_arm, verdict.arm), []).append(verdict)
-    return [(base, new, list(_tables(said))) for (base, new), said in pairs.items()]
+    return [(shortened(base, _ARM), shortened(new, _ARM), list(_tables(said))) for (base, new), said in pairs.items()]
 
 
 def _tables(said: list[Verdict]) -> Iterator[Table]:
+    """An agent names tools, commands and files as it likes, and as many: what is beyond a page is counted."""
     exact = [_exact(verdict) for verdict in said if verdict.kind == "exact"]
     sampled = [_sampled(verdict) for verdict in said if verdict.kind == "sampled"]
     if exact:
-        yield EXACT, exact
+        yield EXACT, _first(exact)
     if sampled:
-        yield SAMPLED, sampled
+        yield SAMPLED, _first(sampled)
+
+
+def _first(rows: list[list[str]]) -> list[list[str]]:
+    if len(rows) <= _ROWS:
+        return rows
+    return [*rows[:_ROWS], [f"({len(rows) - _ROWS} more rows: --format json has all)", *[""] * (len(rows[0]) - 1)]]
 
 
 def _exact(verdict: Verdict) -> list[str]:

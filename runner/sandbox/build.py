@@ -23,6 +23,7 @@ from runner import __version__
 from runner.errors import BuildError
 from runner.sandbox.host import HostSettings
 from runner.sandbox.recipe import Debootstrap, Recipe, dockerfile
+from runner.visible import one_line
 
 #: Said once per step of a build.
 Progress = Callable[[str], None]
@@ -123,7 +124,7 @@ def _follow(recipe: Recipe, events: Iterable[Any], ids: list[str], progress: Pro
 
 def _broken(recipe: Recipe, reason: str, tail: Iterable[str]) -> str:
     lines = "".join(f"\n  | {line}" for line in tail)
-    return f"image {recipe.name} could not be built: {reason}{lines}"
+    return f"image {recipe.name} could not be built: {one_line(reason)}{lines}"
 
 
 def _said(error: Exception) -> str:

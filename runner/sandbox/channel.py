@@ -19,11 +19,11 @@ _STDERR_KEPT = 4096
 
 
 class GuestGone(InfraError):
-    """The guest vanished without being asked to; who reads this looks at the container to say whose doing it was."""
+    """The guest vanished without being asked to, or what came from it was no guest's."""
 
 
 class GuestSilent(InfraError):
-    """The guest did not answer in time; who reads this looks whether somebody stopped it."""
+    """The guest did not answer in time."""
 
 
 class GuestRefused(Exception):

@@ -20,7 +20,12 @@ from runner.errors import InfraError, LastingError
 from runner.sandbox.engine import cpus_of, retrying
 from runner.sandbox.stream import AttachedStream
 
+#: What we do not trust runs as this one.
 USER = "1000:1000"
+#: The guest's own: no process of `USER` may signal, trace or look into it, nor the engine's init above it.
+GUEST_USER = "0:0"
+#: What the guest keeps is said in runner/guest/untrusted.py; SETPCAP is for leaving nothing to what it starts.
+GUEST_CAPABILITIES = ("KILL", "SETGID", "SETPCAP", "SETUID", "SYS_NICE")
 HOME = "/home/agent"
 #: Environment of every process we start; nothing else is inherited, so the host's never leaks in.
 BASE_ENV: Mapping[str, str] = {
@@ -47,6 +52,8 @@ class Spec:
     mounts: Mapping[str, str]
     writable: frozenset[str] = frozenset()
     user: str = USER
+    #: Capabilities that its processes keep; all others are dropped.
+    capabilities: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: dict(BASE_ENV))
     memory_bytes: int = 2 * 10**9
     cpus: float = 2.0
@@ -92,6 +99,7 @@ class Container:
             network_mode=spec.network,
             init=True,
             cap_drop=["ALL"],
+            cap_add=list(spec.capabilities),
             security_opt=["no-new-privileges"],
             log_config=LogConfig(type="none"),
             mem_limit=spec.memory_bytes,
@@ -165,25 +173,16 @@ class Container:
         with engine_errors("inspect a container"):
             return dict(self._client.api.inspect_container(self.id)["State"])
 
-    def is_stopped(self, argument: str) -> bool:
-        """Whether a process with `argument` on its command line is stopped (state T, as SIGSTOP leaves it)."""
-        with engine_errors("list a container's processes"):
-            rows = self._client.api.top(self.id, ps_args="-eo pid,stat,args")["Processes"] or []
-        return any(row[1].startswith("T") and argument in row[2] for row in rows)
-
-    def archive(self, path: str, cap_bytes: int) -> bytes:
-        """A tar of `path` as the engine sees it, for a container whose guest is gone.
-
-        :raises InfraError: it is larger than `cap_bytes`, or not there.
-        """
+    @contextlib.contextmanager
+    def archive(self, path: str) -> Iterator[Iterator[bytes]]:
+        """A tar of `path` as the engine sees it, in pieces, for a container whose guest is gone; none where there is no
+        such path."""
         with engine_errors(f"fetch {path} from a container"):
-            parts, _ = self._client.api.get_archive(self.id, path)
-            data = bytearray()
-            for part in parts:
-                data += part
-                if len(data) > cap_bytes:
-                    raise InfraError(f"fetch {path} from a container: larger than {cap_bytes} bytes")
-            return bytes(data)
+            try:
+                parts, _ = self._client.api.get_archive(self.id, path)
+            except docker.errors.NotFound:
+                parts = iter(())
+            yield parts
 
     def put(self, path: str, tar: bytes) -> None:
         with engine_errors(f"copy into {path} of a container"):

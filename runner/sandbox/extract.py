@@ -96,9 +96,10 @@ def digests(client: docker.DockerClient, cache: Path, image_id: str, paths: Sequ
     """
     store = cache / "sha256" / f"{image_id.rpartition(':')[2]}.json"
     try:
-        known: dict[str, str] = json.loads(store.read_text("utf-8"))
+        read = json.loads(store.read_text("utf-8"))
     except (OSError, ValueError):
-        known = {}
+        read = None
+    known: dict[str, str] = read if isinstance(read, dict) else {}
     missing = [path for path in dict.fromkeys(paths) if path not in known]
     if missing:
         with _engine(image_id, ", ".join(missing)):

@@ -6,9 +6,12 @@ two reads, a lone CR or U+2028 inside a string never makes or breaks a line.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from runner.regular import open_below, open_regular
 
 Direction = Literal["c2a", "a2c"]
 Channel = Literal["stdin", "stdout", "stderr"]
@@ -84,17 +87,28 @@ class LineFramer:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes that lie in a file: a blob, or a stretch of stderr.log. Read when asked for."""
+    """Bytes that lie in a file: a blob, or a stretch of stderr.log. Read when asked for.
+
+    `folder`: the run's, out of which no part of `path` may lead; None: `path` is read as it is.
+    """
 
     path: Path
     length: int
     offset: int = 0
+    folder: Path | None = None
 
     def read(self) -> bytes:
-        """Raises OSError where the file is gone."""
-        with self.path.open("rb") as file:
+        """Raises OSError where the file is gone, or is none."""
+        opened = (
+            open_regular(self.path)
+            if self.folder is None
+            else open_below(self.folder, self.path.relative_to(self.folder).as_posix())
+        )
+        with opened as file:
+            # What a log says of a length may be anything: no more is made room for than is there.
+            left = os.fstat(file.fileno()).st_size - self.offset
             file.seek(self.offset)
-            return file.read(self.length)
+            return file.read(max(0, min(self.length, left, MAX_LINE_BYTES)))
 
 
 @dataclass(frozen=True, slots=True)

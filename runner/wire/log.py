@@ -10,17 +10,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, get_args
 
-from runner.wire.frames import CUT, Frame, Stored
+from runner.regular import lines_of
+from runner.wire.frames import CUT, Channel, Direction, Frame, Stored
 
 #: Frames above this go to a blob file.
 BLOB_BYTES: Final = 1024 * 1024
+
+#: Longest line of a log that is read, bytes: a frame of BLOB_BYTES, each of them escaped, fits.
+_LONGEST: Final = 16 * BLOB_BYTES
+_BLOB: Final = re.compile(r"blobs/[0-9]{1,19}\.bin", re.ASCII)
+_INT: Final = 2**63
+_DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
+_CHANNELS: Final[tuple[Channel, ...]] = get_args(Channel)
+_Word = TypeVar("_Word", bound=str)
 
 #: The log beside which stderr's bytes lie.
 STDERR_LOG: Final = "stderr.log"
@@ -148,17 +158,19 @@ def read_frames(path: Path) -> Iterator[Frame]:
     """The frames of a log, in order. Blobs and stderr stay on disk until `Frame.raw` is asked for.
 
     A last line that is cut short (a killed run) is left out. A broken line before the last raises ValueError with
-    its number: such a log was changed after it was written.
+    its number: such a log was changed after it was written. So does a blob that no writer would have named: a log that
+    somebody brought along must not make us read files of this machine. Raises OSError where `path` is no file.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                frame = _frame(json.loads(line), path.parent)
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}:{number}: not a frame: {error}") from error
-            yield frame
+    for number, line in enumerate(lines_of(path, _LONGEST), start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            frame = _frame(json.loads(line), path.parent)
+        except KeyError as error:
+            raise ValueError(f"{path}:{number}: not a frame: it lacks {error}") from error
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"{path}:{number}: not a frame: {error}") from error
+        yield frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +183,55 @@ class LoggedFrames:
         return read_frames(self.path)
 
 
-def _frame(fields: dict[str, Any], directory: Path) -> Frame:
+def _frame(fields: Any, directory: Path) -> Frame:
     """A stderr line without seq has the seq -1."""
-    seq = fields["seq"]
+    if not isinstance(fields, dict):
+        raise ValueError("no JSON object")
+    flags = fields.get("flags", [])
+    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+        raise ValueError("flags is no list of texts")
     return Frame(
-        seq=-1 if seq is None else seq,
-        t_ns=fields["t_ns"],
-        direction=fields["direction"],
-        channel=fields["channel"],
+        seq=-1 if fields["seq"] is None else _count(fields, "seq"),
+        t_ns=_count(fields, "t_ns"),
+        direction=_one_of(fields, "direction", _DIRECTIONS),
+        channel=_one_of(fields, "channel", _CHANNELS),
         payload=_payload(fields, directory),
-        flags=tuple(fields.get("flags", ())),
-        true_length=fields["length"],
+        flags=tuple(flags),
+        true_length=_count(fields, "length"),
     )
 
 
 def _payload(fields: dict[str, Any], directory: Path) -> bytes | Stored:
     if "text" in fields:
-        return str(fields["text"]).encode("utf-8")
+        return _text(fields, "text").encode("utf-8")
     if "b64" in fields:
-        return b64decode(fields["b64"], validate=True)
+        return b64decode(_text(fields, "b64"), validate=True)
     if "blob" in fields:
-        return Stored(directory / fields["blob"], fields["length"])
+        name = _text(fields, "blob")
+        if not _BLOB.fullmatch(name):
+            raise ValueError(f"the blob {name[:80]!r} is none of this run's, which are blobs/<seq>.bin")
+        return Stored(directory / name, fields["length"], folder=directory)
     if "offset" in fields:
-        return Stored(directory / STDERR_LOG, fields["length"], fields["offset"])
+        return Stored(directory / STDERR_LOG, fields["length"], _count(fields, "offset"), folder=directory)
     return b""
+
+
+def _count(fields: dict[str, Any], name: str) -> int:
+    value = fields[name]
+    if type(value) is not int or not 0 <= value < _INT:
+        raise ValueError(f"{name} is no count")
+    return value
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields[name]
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def _one_of(fields: dict[str, Any], name: str, known: tuple[_Word, ...]) -> _Word:
+    found = next((word for word in known if word == fields[name]), None)
+    if found is None:
+        raise ValueError(f"{name} is none of {', '.join(known)}")
+    return found

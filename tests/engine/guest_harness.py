@@ -22,6 +22,8 @@ from typing import Any
 import docker
 from docker.types import LogConfig
 
+from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_USER
+
 GUEST = Path(__file__).resolve().parents[2] / "runner" / "guest"
 BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=100,interval=0.02"]
 #: Not the agent's uid: the agent can then neither trace nor kill the bridge.
@@ -219,7 +221,7 @@ def running_guest(
     volume: str,
     mode: str = "unix",
     *,
-    user: str = "1000:1000",
+    capabilities: tuple[str, ...] = GUEST_CAPABILITIES,
     network: str = "none",
     binds: dict[str, dict[str, str]] | None = None,
     security: tuple[str, ...] = ("no-new-privileges",),
@@ -230,7 +232,7 @@ def running_guest(
     container = api.create_container(
         image,
         ["python3", "-I", "-u", "/acpbench/guest/main.py", "--channel", mode],
-        user=user,
+        user=GUEST_USER,
         stdin_open=True,
         detach=False,
         use_config_proxy=False,
@@ -240,7 +242,8 @@ def running_guest(
             binds={volume: {"bind": "/acpbench/guest", "mode": "ro"}, **(binds or {})},
             network_mode=network,
             init=True,
-            cap_drop=["ALL"] if user != "0:0" else None,
+            cap_drop=["ALL"],
+            cap_add=list(capabilities),
             security_opt=list(security),
             log_config=LogConfig(type="none"),
             **{"mem_limit": "1g", "pids_limit": 256, **limits},

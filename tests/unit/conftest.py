@@ -22,11 +22,11 @@ acp: {{command: [agent, --acp], binary: /opt/agent}}
 """
 FIXTURE = """\
 id: semver
-tree: '{hash}'
-commit: '{hash}'
+tree: 68cf7ea895c8f5f47d69699413a654ea0a9f6cbd
+commit: 7388d20fe43894f53c0978ab58d5ec668fabe6f7
 prompt: Fix it.
-verify: {{command: [node, --test], parser: node-test, tests: 3}}
-""".format(hash="0" * 40)
+verify: {command: [node, --test], parser: node-test, tests: 3}
+"""
 SCRIPT = """\
 id: fix
 steps:

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from runner import stats
 from runner.errors import InfraError, UsageError
-from runner.history import COLUMNS, append, machine_of, plot, query, sparkline, steps
+from runner.history import COLUMNS, Night, Series, append, machine_of, plot, query, sparkline, steps
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir
@@ -172,3 +173,16 @@ def test_a_picture(tmp_path: Path) -> None:
 def test_a_machine_in_words() -> None:
     assert machine_of(LOCK) == "x86_64, 2 cpus, 6.1, docker, 20"
     assert machine_of({"kernel": "6.1"}) == "6.1"
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_name_is_a_formula_of_the_picture(tmp_path: Path) -> None:
+    """matplotlib reads what stands between two dollars as a formula, and fails over one that is none."""
+    summary = stats.summarise([1.0, 2.0])
+    assert summary is not None
+    nights = [Night(datetime(2026, 1, 1, tzinfo=UTC), "a", "a machine", summary)]
+    odd = [Series(name, nights) for name in ("$\\frac$", "_hidden", "\x1b[2J\u202e", "a\nb")]
+    plot(odd, "$\\sum", tmp_path / "p.svg")
+    text = (tmp_path / "p.svg").read_text()
+    assert "\x1b" not in text
+    assert "hidden" in text

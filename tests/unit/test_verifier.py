@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.config.fixture import Verify
-from runner.verifier import verdict_of
+from runner.config.catalog import Catalog
+from runner.config.fixture import Verify, VerifyLimits
+from runner.verifier import findings_of, verdict_of, verifier_spec
 
 TAP = "TAP version 13\nok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass {passes}\n# fail {fails}\n# cancelled 0\n"
 VERIFY = Verify(command=["node", "--test"], parser="node-test", tests=3, protected=["test"])
@@ -40,7 +42,12 @@ def test_all_tests_pass() -> None:
         ({"output": ""}, "0 tests ran"),
         ({"output": "# tests 3\n# pass " + "3" * 5000 + "\n# fail 0\n"}, "0 of 3 tests pass"),
         ({"exit_code": 7}, "exits 7"),
-        ({"timed_out": True, "exit_code": None}, "did not end within 60 s"),
+        ({"timed_out": True, "exit_code": None}, "did not end within 60 s (verify.timeout_s)"),
+        ({"limits": ["memory"], "exit_code": 137}, "ran out of memory (verify.limits.memory_mb: 2048)"),
+        ({"limits": ["pids"], "exit_code": 1}, "limit of processes (verify.limits.pids: 512)"),
+        ({"limits": ["disk"], "exit_code": 137}, "filled its disk (verify.limits.disk_mb: 1024)"),
+        # A part of the tests may have been killed without a word: a pass is not proved.
+        ({"limits": ["memory"]}, "ran out of memory"),
     ],
 )
 def test_every_way_to_fail_is_named(changed: dict[str, Any], words: str) -> None:
@@ -65,3 +72,29 @@ def test_exit_code_alone() -> None:
     verify = Verify(command=["true"], parser="exit-code")
     assert verdict_of(verify, reply(output="")).passed
     assert not verdict_of(verify, reply(output="", exit_code=1)).passed
+
+
+def test_a_limit_is_named_before_what_came_of_it_and_is_a_finding() -> None:
+    fixture = Catalog(Path(__file__).parents[2]).fixture("semver")
+    told = reply(limits=["memory"], output="", exit_code=137)
+    assert verdict_of(VERIFY, told).reason.startswith(
+        "the verifier ran out of memory (verify.limits.memory_mb: 2048); "
+    )
+    (finding,) = findings_of(told, fixture)
+    assert finding.id == "verifier-limit"
+    assert "verify.limits.memory_mb: 2048" in finding.message
+    assert findings_of(reply(), fixture) == []
+
+
+def test_what_the_verdict_or_its_patch_lacks_is_a_finding() -> None:
+    fixture = Catalog(Path(__file__).parents[2]).fixture("semver")
+    skipped = [{"path": f"p{number}", "reason": "a link to nowhere"} for number in range(5)]
+    found = findings_of(reply(patch_cut=True, skipped=skipped, changes_cut=7), fixture)
+    assert [finding.id for finding in found] == ["patch-cut", "verify-skipped", "changes-cut"]
+    assert found[1].message.endswith("p2 (a link to nowhere) and 2 more")
+
+
+def test_the_container_s_limits_are_the_fixture_s() -> None:
+    limits = VerifyLimits(memory_mb=300, cpus=0.5, pids=64)
+    spec = verifier_spec(limits, name="v", image="i", labels={}, guest_volume="g")
+    assert (spec.memory_bytes, spec.cpus, spec.pids, spec.network) == (300 * 10**6, 0.5, 64, "none")

@@ -92,7 +92,7 @@ def test_wrong_use_is_64_as_a_process() -> None:
     [
         (ConfigError(Path("x.yaml"), 7, "wrong"), 64),
         (EngineUnavailable("no engine"), 69),
-        (BuildError("step 3 failed\nnpm ERR! code E404"), 1),
+        (BuildError("step 3 failed\n  | npm ERR! code E404"), 1),
         (InfraError("disk full"), 1),
         (Interrupted("stopped"), 130),
     ],

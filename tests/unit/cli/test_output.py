@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.output import out, out_or_file, soften, table
+from runner.cli.output import err, out, out_as_is, out_or_file, soften, table
 from runner.errors import UsageError
 
 
@@ -40,3 +40,34 @@ def test_broken_pipe_is_silent_and_stays_so(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sys, "stdout", stream)
         out("lost")
         out("lost too")
+
+
+def test_what_is_printed_is_never_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    out("::error::a\n\x1b[2Jb\u202e ##[error]c")
+    err("  ::set-output name=a::b\r")
+    said = capsys.readouterr()
+    assert said.out == "\\u003a:error::a\n\\u001b[2Jb\\u202e #\\u0023[error]c\n"
+    assert said.err == "  \\u003a:set-output name=a::b\\u000d\n"
+
+
+def test_a_cell_is_one_short_line() -> None:
+    lines = table(["a\n"], [("::error::x\n::error::y" + "z" * 999,)]).splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("\\u003a:error::x ::error::yzzz")
+    assert len(lines[2]) == 200
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_for_machines_is_as_it_is_but_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out_as_is('::error title=x::y\n"a\rb"')
+    assert capsys.readouterr().out == '::error title=x::y\n"a\rb"\n'
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    out_as_is('"a\rb"')
+    assert terminal.getvalue() == '"a\\u000db"\n'

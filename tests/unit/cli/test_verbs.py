@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,33 @@ def test_dry_run_prints_every_cell_and_makes_nothing(root: Path, config: str) ->
     assert rows[0][1] == "warm-up"
     assert "9 runs in 3 arms, after 1 warm-up(s)" in done.stdout
     assert not (root / "results").exists()
+
+
+def test_dry_run_shows_the_limits_of_agents_and_verifiers(root: Path, config: str) -> None:
+    fixture = root / "fixtures/semver/fixture.yaml"
+    fixture.write_text(fixture.read_text().replace("tests: 3}", "tests: 3, limits: {memory_mb: 777}, timeout_s: 12}"))
+    lines = invoke(root, "sweep", config, "--dry-run").output.splitlines()
+    assert ["agent", "agent@1.0.0", "2048", "2.0", "512", "1024", "-"] in [line.split() for line in lines]
+    assert ["verifier", "of", "semver", "777", "2.0", "512", "1024", "12"] in [line.split() for line in lines]
+
+
+def test_fixture_pin_says_what_it_wrote_and_then_that_nothing_is_to_do(root: Path) -> None:
+    folder = root / "fixtures/semver"
+    (folder / "tree").mkdir(exist_ok=True)
+    (folder / "tree/a.js").write_text("a")
+    first = invoke(root, "fixture", "pin", str(folder))
+    assert first.output.count(" -> ") == 2
+    assert "are pinned already" in invoke(root, "fixture", "pin", str(folder)).output
+    assert isinstance(raised(root, "fixture", "pin", str(root)), UsageError)
+
+
+def test_fixture_check_tells_what_is_wrong_before_it_looks_for_an_engine(root: Path) -> None:
+    folder = root / "fixtures/semver"
+    (folder / "tree/a.js").write_text("a")
+    assert "is pinned, but" in str(raised(root, "fixture", "check", str(folder)))
+    invoke(root, "fixture", "pin", str(folder))
+    assert "the reference solution is missing" in str(raised(root, "fixture", "check", str(folder)))
+    assert "unknown adapter" in str(raised(root, "fixture", "check", str(folder), "--adapter", "nobody@1"))
 
 
 def test_dry_run_with_repeat_and_only(root: Path, config: str) -> None:
@@ -280,3 +308,60 @@ def test_schema(root: Path) -> None:
     jsonschema_rs.meta.validate(json.loads(invoke(root, "schema", "adapter").stdout))
     assert "sweep" in invoke(root, "schema").stdout.splitlines()
     assert "did you mean 'adapter'?" in str(raised(root, "schema", "adaptor"))
+
+
+def test_dry_run_checks_the_pins_of_all_fixtures(root: Path, config: str) -> None:
+    """Without a container; what only its line ends make differ is said."""
+    text = (root / "fixtures/semver/fixture.yaml").read_text()
+    for name in ("other", "third"):
+        (root / f"fixtures/{name}/tree").mkdir(parents=True)
+        (root / f"fixtures/{name}/tree/a.js").write_text("1\n")
+        (root / f"fixtures/{name}/fixture.yaml").write_text(text.replace("id: semver", f"id: {name}"))
+    Path(config).write_text(Path(config).read_text().replace("[semver]", "[semver, other, third]"))
+    (root / "fixtures/semver/tree/a.js").write_bytes(b"1\r\n")
+    (root / "fixtures/third/tree/b.js").write_text("new\n")
+    said = str(raised(root, "sweep", config, "--dry-run")).splitlines()
+    assert [line.partition("fixtures/")[2].partition(": ")[0] for line in said] == [
+        "other/fixture.yaml:3",
+        "semver/fixture.yaml:2",
+        "third/fixture.yaml:2",
+    ]
+    assert "commit 7388d20fe43894f53c0978ab58d5ec668fabe6f7 is pinned" in said[0]
+    assert "CRLF line ends" in said[1]
+    assert "CRLF" not in said[2]
+
+
+def test_resume_takes_no_plan_of_another_configuration(root: Path, config: str, directory: Path) -> None:
+    plan_file = directory / "plan.jsonl"
+    whole = plan_file.read_text()
+    for old, new, words in (
+        ('"adapter": "agent@1.0.0"', '"adapter": "gone@1"', "plans the adapter 'gone@1'"),
+        ('"model": "scripted/fix"', '"model": "scripted/gone"', "plans the model 'scripted/gone'"),
+        ('"matrix": 0', '"matrix": 7', "is not the plan of"),
+        ('"surface": "acp"', '"surface": "../../etc"', "no surface is called '../../etc'"),
+        ('"replicate": 1', '"replicate": -1', "not a cell of a plan"),
+    ):
+        assert old in whole
+        plan_file.write_text(whole.replace(old, new))
+        message = str(raised(root, "sweep", config, "--resume", "--out", str(directory), "--dry-run"))
+        assert words in message
+        assert "\n" not in message
+
+
+def test_resume_empties_no_file_that_a_link_leads_to(root: Path, config: str, directory: Path) -> None:
+    secret = root / "secret"
+    secret.write_text("mine")
+    owner = directory / ".owner"
+    for kind in ("link", "pipe"):
+        owner.unlink()
+        if kind == "link":
+            owner.symlink_to(secret)
+        else:
+            os.mkfifo(owner)
+        with pytest.raises(UsageError, match=r"\.owner: "):
+            SweepDir.resume(directory)
+    assert secret.read_text() == "mine"
+
+
+def test_frames_takes_no_digit_for_an_index_that_is_none(root: Path, run: Path) -> None:
+    assert "has no found_at_start.\u00b2" in str(raised(root, "frames", str(run), "--record", "found_at_start.\u00b2"))

@@ -9,8 +9,9 @@ from runner.guest.cgroup import Cgroup
 
 
 def version_1(root: Path) -> None:
-    for name in ("memory", "cpuacct"):
+    for name in ("memory", "cpuacct", "pids"):
         (root / name).mkdir()
+    (root / "pids/pids.events").write_text("max 7\n")
     (root / "memory/memory.stat").write_text("cache 9\nrss 5\ntotal_cache 10\ntotal_rss 4096\ntotal_rss_huge 1\n")
     (root / "memory/memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (root / "cpuacct/cpuacct.usage").write_text("1500000000\n")
@@ -21,6 +22,7 @@ def version_2(root: Path) -> None:
     (root / "memory.stat").write_text("anon 4096\nanon_thp 7\nfile 9\n")
     (root / "memory.events").write_text("low 0\nmax 3\noom 4\noom_kill 2\noom_group_kill 0\n")
     (root / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    (root / "pids.events").write_text("max 7\n")
 
 
 @pytest.mark.parametrize("make", [version_1, version_2])
@@ -28,6 +30,7 @@ def test_both_versions_say_the_same(tmp_path: Path, make: Callable[[Path], None]
     make(tmp_path)
     group = Cgroup(str(tmp_path))
     assert (group.anonymous_bytes(), group.cpu_s(), group.oom_kills()) == (4096, 1.5, 2)
+    assert group.refused_forks() == 7
 
 
 def test_a_counter_is_read_anew_each_time(tmp_path: Path) -> None:
@@ -40,3 +43,4 @@ def test_a_counter_is_read_anew_each_time(tmp_path: Path) -> None:
 def test_what_is_not_there_is_null(tmp_path: Path) -> None:
     group = Cgroup(str(tmp_path))
     assert (group.anonymous_bytes(), group.cpu_s(), group.oom_kills()) == (None, None, None)
+    assert group.refused_forks() is None

@@ -104,12 +104,13 @@ def test_a_pin_that_differs_is_a_failed_proof(layout: Layout, tmp_path: Path) ->
     assert right.tree in wrong.proofs[0].detail
 
 
-def test_an_attribute_that_converts_a_file_is_a_failed_proof(layout: Layout) -> None:
-    """git would store another file than the one on disk: the agent's first `git status` would not be clean."""
-    prepared = prepare(layout, files_tar({".gitattributes": "* text=auto\n", "a.txt": "dos\r\n"}))
-    (failed,) = [proof for proof in prepared.proofs if not proof.ok]
-    assert failed.name == "git-index"
-    assert "a.txt" in failed.detail
+def test_an_attribute_converts_no_file(layout: Layout) -> None:
+    """git stores the file as it is on disk: its hash is the pinned one and the first `git status` is clean."""
+    files = {".gitattributes": "* text=auto\n", "a.txt": "dos\r\n", "sub/.gitattributes": "*.x text eol=lf\n"}
+    prepared = prepare(layout, files_tar({**files, "sub/b.x": "dos\r\n"}))
+    assert [proof for proof in prepared.proofs if not proof.ok] == []
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=prepared.workspace, capture_output=True, check=True)
+    assert status.stdout == b""
 
 
 def test_home_is_written(layout: Layout) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from runner.guest import fixture, proofs
+from runner.guest.channel import OpError
 from runner.guest.fixture import Layout, Pins, Prepared
+from runner.guest.probing import Found
 from tests.unit.guest.recorder import files_tar
 
 
@@ -27,6 +29,18 @@ def layout(tmp_path: Path) -> Layout:
 def prepared(layout: Layout) -> Prepared:
     archive = files_tar({"src/a.js": "a\n", ".gitignore": "*.log\n"})
     return fixture.prepare(layout, "fx", archive, Pins(), {".agent/settings.json": "{}"})
+
+
+#: What the probe finds where all is well.
+STATUS = {"Uid": "1000\t" * 4, "Gid": "1000\t" * 4, "Groups": "1000", "NoNewPrivs": "1", "CapBnd": "0" * 16}
+
+
+def probed(**status: str) -> Found:
+    return Found([], {**STATUS, **status}, [])
+
+
+def unseen() -> Found:
+    raise OpError("probe_failed", "no python")
 
 
 def git(workspace: Path, *args: str) -> None:
@@ -100,10 +114,32 @@ DIRT: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        ({}, []),
+        ({"Uid": "1000\t0\t1000\t1000"}, ["Uid 1000\t0\t1000\t1000"]),
+        ({"Gid": "0\t0\t0\t0"}, ["Gid 0\t0\t0\t0"]),
+        ({"Groups": "27 1000"}, ["Groups 27 1000"]),
+        ({"CapBnd": "00000000000000c0"}, ["CapBnd 00000000000000c0"]),
+        ({"NoNewPrivs": "0"}, ["NoNewPrivs 0"]),
+    ],
+)
+def test_what_the_probe_found_is_judged(status: dict[str, str], problem: list[str]) -> None:
+    assert proofs.conditions(probed(**status), 1000) == problem
+
+
+def test_whoever_can_be_reached_is_named() -> None:
+    assert proofs.conditions(probed()._replace(reached=["process 1 can be traced"], network=["eth0 is up"]), 1000) == [
+        "eth0 is up",
+        "process 1 can be traced",
+    ]
+
+
 @pytest.mark.parametrize("name", DIRT)
 def test_a_workspace_that_was_touched_is_not(layout: Layout, prepared: Prepared, name: str) -> None:
     DIRT[name](Path(prepared.workspace))
-    found = {proof.name: proof for proof in proofs.prove(layout, prepared, 1000, prepared.workspace, [])}
+    found = {proof.name: proof for proof in proofs.prove(layout, prepared, probed, 1000, prepared.workspace, [])}
     assert not found["workspace"].ok
     assert found["workspace"].detail
 
@@ -144,7 +180,9 @@ def test_agent_state(layout: Layout, prepared: Prepared) -> None:
 
 def test_a_check_that_cannot_be_made_has_failed(tmp_path: Path) -> None:
     nowhere = Layout(str(tmp_path / "a"), str(tmp_path / "b"))
-    found = {proof.name: proof for proof in proofs.prove(nowhere, None, 1000, "/nowhere", [])}
-    assert list(found) == ["network", "user", "no-new-privileges", "home", "workspace", "planted", "state"]
+    found = {proof.name: proof for proof in proofs.prove(nowhere, None, unseen, 1000, "/nowhere", [])}
+    names = ["network", "user", "no-new-privileges", "out-of-reach", "home", "workspace", "planted", "state"]
+    assert list(found) == names
+    assert [found[name].detail for name in names[:4]] == ["not checked: no python"] * 4
     assert found["home"].detail.startswith("not checked")
     assert not found["home"].ok

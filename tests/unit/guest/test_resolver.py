@@ -17,6 +17,7 @@ from runner.guest import resolver
 from runner.guest.channel import OpError, Request
 from runner.guest.reaper import Ended, Reaper
 from runner.guest.resolver import Resolver
+from runner.guest.untrusted import HELPER, User
 from tests.unit.guest.recorder import Recorder
 
 QUERY = r"query\[(?!PTR)[^\]]+\] (\S+) from"
@@ -38,10 +39,12 @@ class Starter(Reaper):
         argv: Sequence[str],
         on_end: Callable[[Ended], None],
         *,
+        user: User,
         env: Mapping[str, str],
         cwd: str | None = None,
         **options: Any,
     ) -> int:
+        assert user == HELPER
         try:
             child = subprocess.Popen(argv, env=env, cwd=cwd, **options)
         except OSError as error:

@@ -48,7 +48,8 @@ def run(layout: Layout, agent: bytes, command: list[str] | None = None, **args: 
         **args,
     }
     verify.verify(recorder.request(**arguments), layout)
-    (reply,) = recorder.sent
+    event, reply = recorder.sent
+    assert event == {"event": "testing"}
     return reply
 
 
@@ -270,3 +271,46 @@ def test_paths_are_quoted_as_git_quotes_them(tmp_path: Path) -> None:
     done = subprocess.run(["git", "status", "--porcelain", "-uall"], cwd=tmp_path, capture_output=True, check=True)
     theirs = {line.removeprefix("?? ") for line in done.stdout.decode().splitlines()}
     assert {quoted(os.fsdecode(name)) for name in names} == theirs
+
+
+def test_the_judged_tree_has_git_s_name_and_equal_files_have_equal_names(layout: Layout, tmp_path: Path) -> None:
+    reply = run(layout, files_tar({**CLEAN, "src/a.js": "fixed\n", "test/a.test.js": "edited\n"}))
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    fixture.write_files(str(theirs), files_tar({**CLEAN, "src/a.js": "fixed\n", "test/a.test.js": "edited\n"}))
+    for words in (["init", "-q"], ["add", "-A", "-f"]):
+        subprocess.run(["git", *words], cwd=theirs, check=True)
+    done = subprocess.run(["git", "write-tree"], cwd=theirs, check=True, capture_output=True, text=True)
+    assert reply["workspace"] == done.stdout.strip()
+
+
+def test_an_untouched_workspace_is_the_fixture_s_tree(layout: Layout) -> None:
+    reply = run(layout, files_tar(CLEAN))
+    assert reply["workspace"] == reply["tree"]
+
+
+def test_a_list_of_changes_is_bounded_and_keeps_the_protected_ones(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_MAX_CHANGES", 3)
+    many = {f"new{number}": "x" for number in range(9)}
+    reply = run(layout, files_tar({**CLEAN, **many, "test/a.test.js": "edited\n"}))
+    assert (len(reply["changes"]), reply["changes_cut"]) == (3, 7)
+    assert ("M", True) in changes(reply).values()
+    assert len(reply["status"].splitlines()) == 3
+
+
+def test_an_empty_folder_of_the_fixture_is_no_hindrance(layout: Layout) -> None:
+    """It failed every run: what is left of the clean tree stood in the way of the agent's."""
+    clean = tar(member("empty", type=tarfile.DIRTYPE, mode=0o755), *(member(n, t.encode()) for n, t in CLEAN.items()))
+    agent = tar(member("empty", type=tarfile.DIRTYPE, mode=0o755), *(member(n, t.encode()) for n, t in CLEAN.items()))
+    clean_text = base64.b64encode(clean).decode()
+    assert run(layout, agent, tar=clean_text)["exit_code"] == 0
+    subprocess.run(["rm", "-rf", f"{layout.workspaces}/fx"], check=True)
+    reply = run(layout, tar(), tar=clean_text, differing=[])
+    assert (reply["changes"], reply["exit_code"]) == ([], 0)
+
+
+def test_a_file_beyond_the_cap_is_named(layout: Layout) -> None:
+    reply = run(layout, files_tar({**CLEAN, "big": "x" * 100_000}), cap_bytes=50_000)
+    assert [(one["path"], one["reason"]) for one in reply["skipped"]] == [("big", "over the size limit")]

@@ -60,7 +60,14 @@ def test_everything_that_is_pinned_is_in_it(loaded: LoadedSweep) -> None:
     }  # fmt: skip
     assert found["adapters"]["agent@1.0.0"]["binaries"]["cli"] == {"path": "/b", "sha256": "22"}
     assert found["adapters"]["agent@1.0.0"]["programs"] == {"agent": "1.0.0", "node": "v25.9.0"}
-    assert found["fixtures"] == {"semver": {"tree": "0" * 40, "commit": "0" * 40}}
+    assert found["fixtures"] == {
+        "semver": {
+            "tree": "68cf7ea895c8f5f47d69699413a654ea0a9f6cbd",
+            "commit": "7388d20fe43894f53c0978ab58d5ec668fabe6f7",
+        }
+    }
+    limits = {"memory_mb": 2048, "cpus": 2.0, "pids": 512, "disk_mb": 1024}
+    assert found["verify"] == {"semver": {"timeout_s": 60.0, "limits": limits}}
     assert found["streaming"] == {"scripted/fix": {"chunk_size": 32, "ttft_ms": 0.0, "tokens_per_s": None}}
     assert found["knobs"]["deadlines"]["turn"] == 600.0
     assert found["knobs_of_arms"] == {}

@@ -88,7 +88,7 @@ def test_too_few_runs_are_skipped_unless_strict() -> None:
 def test_text_that_xml_has_no_place_for() -> None:
     said = "\x1b[31mred\x00 \ud800 <&> \U0001f600"
     root = parsed(render("x", [Case("s", "c", problem=("failure", "t", said))]))
-    assert root[0][0][0].get("message") == "\\x1b[31mred\\x00 \\ud800 <&> \U0001f600"
+    assert root[0][0][0].get("message") == "\\u001b[31mred\\u0000 \\ud800 <&> \U0001f600"
 
 
 def test_nothing_at_all_is_still_a_document() -> None:

@@ -73,6 +73,8 @@ _BRIDGE_USER = "65534:65534"
 #: Of the deadline for collecting, what the guest may use before it says that there is too much.
 _COLLECTING = 0.8
 _MB = 10**6
+#: Seconds for the times of what has changed in the workspace; an agent may have filled it.
+_LOOK_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +392,7 @@ class Run:
         if self._surface.resolver is not None:
             self._take_names(guest.call("names", limits.collect))
         skip = [".git", *self._adapter.state_dirs]
-        changed = guest.call("changes", limits.collect, workspace=self._workspace, skip=skip)
+        changed = guest.call("change_times", limits.collect, workspace=self._workspace, skip=skip, within_s=_LOOK_S)
         if changed["steady"]:
             self._changes = [
                 Change(str(one["path"]), str(one["kind"]), int(one["t_ns"]) - self._offset_ns)
@@ -414,6 +416,7 @@ class Run:
             raise
         guest.submit("stop")
         self._agent_tar = collected.pop("tar")
+        collected["changed"] = {name: changed[name] for name in ("changes", "more", "steady")}
         self._differing = collected.pop("differing")
         self._left_out = collected["left_out"]
         self._findings += cap_findings(collected, self._knobs.collect_cap_mb)

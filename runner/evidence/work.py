@@ -36,7 +36,7 @@ _PATH_SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """When a path of the workspace was last changed, on the controller's clock. `kind`: see the guest's `changes`."""
+    """When a path of the workspace was last changed, our clock. `kind`: see the guest's `change_times`."""
 
     path: str
     kind: str

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import collect, files, fixture, procs, proofs, reset, system, untrusted, verify
 from .agent import Agent, Streams
-from .changes import Changes
+from .change_times import ChangeTimes
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
@@ -44,7 +44,7 @@ class Guest:
         self.forwarder = Forwarder(channel, self.reaper)
         self.resolver = Resolver(self.reaper)
         self.readiness = Readiness(channel)
-        self.changes = Changes()
+        self.change_times = ChangeTimes()
         self.terminals = Terminals(self.reaper)
         self.agent: Agent | None = None
         if streams is not None:
@@ -71,7 +71,7 @@ class Guest:
             dispatcher.register("names", self.resolver.names, slow=True)
             dispatcher.register("readiness", self.readiness.listen)
             dispatcher.register("go", self.go)
-            dispatcher.register("changes", self.changes.list, slow=True)
+            dispatcher.register("change_times", self.change_times.list, slow=True)
             dispatcher.register("signal", self.agent.signal, slow=True)
             dispatcher.register("fs.read", files.read)
             dispatcher.register("fs.write", files.write)
@@ -153,7 +153,7 @@ class Guest:
     def go(self, request: Request) -> dict[str, Any]:
         assert self.agent is not None
         self._reap()
-        self.changes.mark(request.text("cwd"))
+        self.change_times.mark(request.text("cwd"))
         return self.agent.go(request)
 
     def collect(self, request: Request) -> None:

@@ -41,7 +41,7 @@ CLIENT_INFO = {"name": "acpbench", "title": "acpbench", "version": __version__}
 _WANT_LOGIN = frozenset({"session/new", "session/prompt"})
 _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
 #: Seconds for a look at the workspace; an agent may have filled it.
-_LOOK_S = 10.0
+_LOOK_S = 10
 #: Updates that are held for probes.
 _UPDATES = 100_000
 #: Kind of session/update -> the moment it is, for a policy that cancels.
@@ -175,11 +175,11 @@ class AcpDriver(Driver):
 
         scene = self.scene
         skip = [".git", *scene.adapter.state_dirs]
-        self.when_done(scene.guest.submit("changes", workspace=scene.cwd, skip=skip), ready)
+        self.when_done(scene.guest.submit("change_times", workspace=scene.cwd, skip=skip, within_s=_LOOK_S), ready)
         try:
-            self.wait("look", _LOOK_S, lambda: seen is not None)
+            self.wait("look", 2 * _LOOK_S, lambda: seen is not None)
         except PhaseTimeout:
-            self._note("not-looked-at", f"the workspace could not be looked at within {_LOOK_S:g} s before the prompt")
+            self._note("not-looked-at", "the workspace could not be looked at in time before the prompt")
         self.played.early_changes = seen or []
 
     def _ask_once(self, line: bytes, phase: Literal["authenticate", "configure"] = "configure") -> None:

@@ -223,7 +223,7 @@ class Stage:
                     if call["signal"] == self._obeys:
                         self.exits(code=None, signal=15 if self._obeys == "TERM" else 9)
                     continue
-                reply = self._changes if call["op"] == "changes" else self._answers(call)
+                reply = self._changes if call["op"] == "change_times" else self._answers(call)
                 if reply is not None:
                     self._guest.say({"id": call["id"], "ok": True, **reply})
         except (OSError, ValueError):

@@ -6,6 +6,7 @@ The stamp is taken from a clock that ticks every few milliseconds, so it is at m
 from __future__ import annotations
 
 import heapq
+import itertools
 import os
 import stat
 import time
@@ -22,7 +23,7 @@ _MAX = 1000
 _STEP_NS = 5_000_000
 
 
-class Changes:
+class ChangeTimes:
     """What has changed since `mark`."""
 
     def __init__(self) -> None:
@@ -37,22 +38,26 @@ class Changes:
         self._root = _identity(workspace)
 
     def list(self, request: Request) -> dict[str, Any]:
-        """`changes` {workspace, skip} -> {changes: [{path, kind, t_ns}], more, steady}.
+        """`change_times` {workspace, skip, within_s} -> {changes: [{path, kind, t_ns}], more, steady}.
 
         `t_ns`: CLOCK_MONOTONIC. `kind`: `file` (anything but a folder), `folder` (an entry came or went, or it was
         moved), `replaced` (path "": another folder stands in the workspace's place). `skip`: paths below it that are
-        not looked at. `steady` false: the wall clock was set since `mark`, so the times say nothing.
+        not looked at. `more`: there are more than are told, or than could be looked at within `within_s`. `steady`
+        false: the wall clock was set since `mark`, so the times say nothing.
         """
         workspace, skip = request.text("workspace"), frozenset(request.texts("skip"))
         offset = _offset()
-        found = heapq.nlargest(_MAX + 1, self._changed(workspace, skip))
+        deadline = time.monotonic() + request.number("within_s")
+        looked = itertools.takewhile(lambda _: time.monotonic() < deadline, self._changed(workspace, skip))
+        found = heapq.nlargest(_MAX + 1, (one for one in looked if one is not None))
         return {
             "changes": [{"path": path, "kind": kind, "t_ns": at - offset} for at, path, kind in found[:_MAX]],
-            "more": len(found) > _MAX,
+            "more": len(found) > _MAX or time.monotonic() >= deadline,
             "steady": abs(offset - self._offset) < _STEP_NS,
         }
 
-    def _changed(self, workspace: str, skip: frozenset[str]) -> Iterator[tuple[int, str, str]]:
+    def _changed(self, workspace: str, skip: frozenset[str]) -> Iterator[tuple[int, str, str] | None]:
+        """(stamp, path, kind) of what has changed; None for each path that has not."""
         if self._root is not None and _identity(workspace) != self._root:
             yield _ctime(workspace), "", "replaced"
         elif (at := _ctime(workspace)) >= self._since:
@@ -71,8 +76,8 @@ class Changes:
                 is_folder = stat.S_ISDIR(status.st_mode)
                 if is_folder:
                     pending.append(path)
-                if status.st_ctime_ns >= self._since:
-                    yield status.st_ctime_ns, path, "folder" if is_folder else "file"
+                changed = status.st_ctime_ns >= self._since
+                yield (status.st_ctime_ns, path, "folder" if is_folder else "file") if changed else None
 
 
 def _offset() -> int:

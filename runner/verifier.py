@@ -17,8 +17,18 @@ from docker import DockerClient
 
 from runner.config.fixture import Fixture, Verify, VerifyLimits
 from runner.records.schema import Change, Finding, Verdict
-from runner.sandbox.channel import GuestChannel, Reply
-from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, Container, Gate, Spec
+from runner.sandbox.channel import GuestBroken, GuestChannel, GuestGone, Reply
+from runner.sandbox.container import (
+    BASE_ENV,
+    ENDED_WELL,
+    GUEST_CAPABILITIES,
+    GUEST_RESERVE_MB,
+    GUEST_USER,
+    OUT_OF_MEMORY,
+    Container,
+    Gate,
+    Spec,
+)
 from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
@@ -27,6 +37,8 @@ _READY_S = 30.0
 _MB = 10**6
 #: Of members that the verifier did not take over, named in a finding.
 _NAMED = 3
+#: Seconds that a container may take to end after its guest has.
+_ENDING_S = 2.0
 
 
 def guest_command(channel: str) -> list[str]:
@@ -45,7 +57,7 @@ def verifier_spec(limits: VerifyLimits, *, name: str, image: str, labels: Mappin
         capabilities=GUEST_CAPABILITIES,
         labels=labels,
         mounts={guest_volume: GUEST_TARGET},
-        memory_bytes=limits.memory_mb * _MB,
+        memory_bytes=(limits.memory_mb + GUEST_RESERVE_MB) * _MB,
         cpus=limits.cpus,
         pids=limits.pids,
     )
@@ -66,6 +78,8 @@ class Verifier:
     def __init__(self, client: DockerClient, spec: Spec, gate: Gate) -> None:
         self._container = Container(client, spec, gate)
         self._channel: GuestChannel | None = None
+        #: Since then code that we do not trust runs in it.
+        self._testing = False
 
     def start(self) -> None:
         """Create it, start it and wait for its guest.
@@ -75,7 +89,7 @@ class Verifier:
         self._container.create()
         # Before the start: should that fail, `remove` closes the stream.
         stream = self._container.attach()
-        self._channel = GuestChannel(stream, _ignore, name=f"verifier-{self._container.spec.name}")
+        self._channel = GuestChannel(stream, self._hear, name=f"verifier-{self._container.spec.name}")
         self._container.start()
         self._channel.call("clock", _READY_S)
 
@@ -96,9 +110,33 @@ class Verifier:
         were, where the tar holds changes alone. cap_mb: what the tar may unpack to. tests: tar of an isolated fixture's
         folder of tests.
 
+        A container that ends while the tests run has been ended by them: that is a fail with a finding. (With code 0
+        its guest has ended because its channel did, which they cannot bring about.)
 
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
+        try:
+            return self._judge(fixture, tar, agent_tar, timeout_s, differing, cap_mb, tests)
+        except GuestGone as problem:
+            how = self._container.ending(_ENDING_S) if self._testing else None
+            if self._testing and isinstance(problem, GuestBroken):
+                return ended(str(problem))
+            if how is None or how == ENDED_WELL:
+                raise
+            if how == OUT_OF_MEMORY:
+                how = f"{how}; verify.limits.memory_mb: {fixture.verify.limits.memory_mb}"
+            return ended(how)
+
+    def _judge(
+        self,
+        fixture: Fixture,
+        tar: bytes,
+        agent_tar: str,
+        timeout_s: float,
+        differing: Sequence[str] | None,
+        cap_mb: int | None,
+        tests: bytes | None,
+    ) -> Judged:
         assert self._channel is not None, "start() comes first"
         reply = self._channel.call(
             "verify",
@@ -124,9 +162,16 @@ class Verifier:
             self._channel.close()
         self._container.remove()
 
+    def _hear(self, event: Reply) -> None:
+        if event["event"] == "testing":
+            self._testing = True
 
-def _ignore(_event: Reply) -> None:
-    """A verifier's guest has nothing to tell unasked."""
+
+def ended(how: str) -> Judged:
+    """The verdict where the code under test has ended its verifier; `how` the container ended."""
+    reason = f"the verifier's container ended while the tests ran ({how})"
+    verdict = Verdict(passed=False, duration_ms=0.0, reason=reason)
+    return Judged(verdict, b"", [Finding(id="verifier-ended", message=reason)])
 
 
 def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:

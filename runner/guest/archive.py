@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import stat
 import tarfile
+import tempfile
+from typing import IO
 
 from . import tree
 
 _BLOCK = 512
 #: The list is bounded: a million files must neither fill the channel nor the host's memory.
 _MAX_SKIPPED = 1_000
+#: An archive above this goes to a file without a name: memory is as scarce as the agent's was. In a folder that is not
+#: the agent's to close.
+_IN_MEMORY = 4 << 20
+_SPOOL = "/tmp"
 
 
 class Archive:
@@ -21,7 +26,7 @@ class Archive:
     def __init__(self, cap_bytes: int) -> None:
         #: Bytes that still fit.
         self.left = cap_bytes
-        self._buffer = io.BytesIO()
+        self._buffer = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=_SPOOL)  # noqa: SIM115 - handed on by `finish`
         self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=1, mtime=0)
         self._tar = tarfile.open(  # noqa: SIM115 - closed by `finish`
             fileobj=self._gzip,
@@ -77,10 +82,12 @@ class Archive:
         counted["bytes"] += status.st_size if stat.S_ISREG(status.st_mode) else 0
         self._name(path, "over the size limit")
 
-    def finish(self) -> bytes:
+    def finish(self) -> IO[bytes]:
+        """The archive, from its beginning; for the caller to close."""
         self._tar.close()
         self._gzip.close()
-        return self._buffer.getvalue()
+        self._buffer.seek(0)
+        return self._buffer
 
     def _add_file(self, entry: tarfile.TarInfo, full: str) -> bool:
         with tree.open_regular(full) as fd:

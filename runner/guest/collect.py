@@ -14,11 +14,13 @@ from typing import Any
 from . import tree
 from .archive import Archive, kind_of
 from .changed import take_changes
-from .channel import OpError, Request
+from .channel import OpError, Request, within
 from .fixture import Prepared, git_state
 
 #: Lists are bounded: a million files must neither fill the channel nor the host's memory.
 _MAX_OUTSIDE = 20_000
+_OUTSIDE_BYTES = 8 << 20
+_SKIPPED_BYTES = 2 << 20
 #: Bytes that are hashed for the list of files outside the workspace.
 _HASH_BYTES = 256 << 20
 
@@ -52,23 +54,24 @@ def collect(request: Request, prepared: Prepared | None) -> None:
         raise OpError("too_much", "the workspace holds more than can be looked through in time") from None
     outside, outside_cut = list_outside(request.texts("writable"), workspace, deadline)
     changes = git_changes(workspace, prepared)
-    data = archive.finish()
-    request.reply(
-        {
-            "differing": differing,
-            "cut": archive.cut,
-            "files": archive.files,
-            "bytes": archive.size,
-            "left_out": archive.left_out,
-            "skipped": archive.skipped,
-            "odd": archive.odd,
-            "outside": outside,
-            "outside_cut": outside_cut,
-            "git_changed": bool(changes),
-            "git_changes": changes,
-        },
-        blobs={"tar": data},
-    )
+    told = within(outside, _OUTSIDE_BYTES)
+    with archive.finish() as data:
+        request.reply(
+            {
+                "differing": differing,
+                "cut": archive.cut,
+                "files": archive.files,
+                "bytes": archive.size,
+                "left_out": archive.left_out,
+                "skipped": within(archive.skipped, _SKIPPED_BYTES),
+                "odd": archive.odd,
+                "outside": told,
+                "outside_cut": outside_cut or len(told) < len(outside),
+                "git_changed": bool(changes),
+                "git_changes": changes,
+            },
+            blobs={"tar": data},
+        )
 
 
 def list_outside(

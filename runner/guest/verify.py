@@ -19,7 +19,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from . import fixture, gitobj, isolated, limits, procs, tree
-from .channel import OpError, Request
+from .channel import OpError, Request, within
 from .git import git
 from .gitobj import Entry, Manifest
 from .spawn import spawn
@@ -32,6 +32,9 @@ _PATCH_BYTES = 64 << 20
 _MAX_CHANGES = 20_000
 _OUTPUT_BYTES = 256_000
 _MAX_SKIPPED = 1_000
+#: What the lists of changes and of what was skipped, and the status, may take of the reply.
+_LIST_BYTES = 8 << 20
+_SKIPPED_BYTES = 2 << 20
 _DRAIN_S = 5.0
 #: As a shell says it.
 _NOT_FOUND = 127
@@ -97,15 +100,24 @@ def verify(request: Request, layout: fixture.Layout) -> None:
         del agent_archive
         comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
         patch, patch_cut = comparison.patch(scratch)
-        listed = sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
-        listed.sort(key=lambda change: os.fsencode(change.path))
+        # Those that decide the verdict first, should not all be told.
+        told = within(
+            [
+                change.as_json()
+                for change in sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
+            ],
+            _LIST_BYTES,
+        )
+        lines = comparison.status().splitlines(keepends=True)
         result |= {
             "workspace": comparison.tree,
             "patch_cut": patch_cut,
-            "status": comparison.status(),
-            "changes": [change.as_json() for change in listed],
-            "changes_cut": len(comparison.changes) - len(listed),
-            "skipped": [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]],
+            "status": "".join(within(lines, _LIST_BYTES)),
+            "changes": sorted(told, key=lambda change: os.fsencode(change["path"])),
+            "changes_cut": len(comparison.changes) - len(told),
+            "skipped": within(
+                [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]], _SKIPPED_BYTES
+            ),
         }
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
     del archive

@@ -32,7 +32,7 @@ from runner.cassettes import TAPE
 from runner.config.adapter import Adapter, Launch, fill_in
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
-from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
+from runner.errors import AgentError, InfraError, InternalError, LastingError, RunError, UsageError
 from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
 from runner.evidence.validate import schema_findings, tail_findings
@@ -74,6 +74,8 @@ _BRIDGE_USER = "65534:65534"
 #: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
 _VERIFIER_MEMORY_MB = 2048
 _MB = 10**6
+#: Models whose requests cost money.
+_PAID = ("capture/", "live/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class Run:
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
+        #: Whether a model that costs money was asked; None: nobody knows yet.
+        self._asked: bool | None = None
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
         self._pipe: AgentPipe | None = None
@@ -178,8 +182,10 @@ class Run:
 
     @property
     def hopeless(self) -> bool:
-        """Whether another attempt would end the same way."""
-        return any(isinstance(error, LastingError) for error in self._errors)
+        """Whether another attempt would end the same way, or pay for a run again that only we could not keep."""
+        paid = self._cell.model.startswith(_PAID) and self._spawn_ns is not None and self._asked is not False
+        hopeless = (LastingError, InternalError) if paid else LastingError
+        return any(isinstance(error, hopeless) for error in self._errors)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
@@ -189,7 +195,7 @@ class Run:
         except GuestRefused as problem:
             self._errors.append(LastingError(f"the guest refused: {problem}"))
         except Exception as problem:  # noqa: BLE001 - one bad run must not take the others with it, nor its own evidence
-            self._errors.append(InfraError(f"internal error: {type(problem).__name__}: {problem}"))
+            self._errors.append(InternalError(f"internal error: {type(problem).__name__}: {problem}"))
 
     # open
 
@@ -437,6 +443,7 @@ class Run:
         self._guarded(self._release_container)
         collected = self._bench.gateway().collect(self._token)
         self._entries = collected.entries
+        self._asked = any(entry.kind in ("main", "side") for entry in self._entries)
         self._attempt.write_lines("model.jsonl", collected.lines)
         self._errors += model_failures(self._entries)
         self._findings += drift(self._entries)
@@ -522,11 +529,7 @@ class Run:
             told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
             record.findings.append(Finding(id="evidence-cut", message=told))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
-        record = record.model_copy(update={"exact": exact, "sampled": sampled})
-        if self._bench.redactor is not None:
-            record = self._redacted(record, self._bench.redactor)
-        self._attempt.commit(record)
-        return record
+        return self._keep(record.model_copy(update={"exact": exact, "sampled": sampled}))
 
     def _identity(self) -> dict[str, Any]:
         """Which attempt at which cell a record is of."""
@@ -537,20 +540,22 @@ class Run:
 
     def _commit_bare(self, started_at: str, start_ns: int, end_ns: int, problem: Exception) -> Record:
         """Commit a record that only says why there is no other: our fault, whatever the agent did to bring it about."""
-        fault = InfraError(f"internal error: no record could be made: {type(problem).__name__}: {problem}")
-        outcome = decide([*self._errors, fault], [], None, missed=False)
+        self._errors.append(
+            InternalError(f"internal error: no record could be made: {type(problem).__name__}: {problem}")
+        )
+        outcome = decide(self._errors, [], None, missed=False)
         times: dict[str, Any] = {"started_at": started_at, "start_ns": start_ns, "end_ns": end_ns}
-        record = Record(**self._identity(), outcome=outcome.word, reason=outcome.reason, **times)
-        if self._bench.redactor is not None:
-            record = self._redacted(record, self._bench.redactor)
+        return self._keep(Record(**self._identity(), outcome=outcome.word, reason=outcome.reason, **times))
+
+    def _keep(self, record: Record) -> Record:
+        """Commit the record, and before it all files of the attempt, without keys and with its text written out."""
+        if (redactor := self._bench.redactor) is not None:
+            for name in redactor.files(self._attempt.path):
+                record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
+            record = Record.model_validate(redactor.value(record.model_dump()))
+        record = record.written_out()
         self._attempt.commit(record)
         return record
-
-    def _redacted(self, record: Record, redactor: Redactor) -> Record:
-        """The record, and before it all files of the attempt, without what looks like a key."""
-        for name in redactor.files(self._attempt.path):
-            record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
-        return Record.model_validate_json(redactor(record.model_dump_json().encode()))
 
     def _agent_exit(self) -> AgentExit | None:
         if self._spawn_ns is None:

@@ -113,9 +113,10 @@ def _run(
         try:
             _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
         finally:
-            report = build(loaded.sweep.id, out.lock, out.cells, out.records())
+            told = lambda problem: progress.note(f"left out: {problem}")  # noqa: E731
+            report = build(loaded.sweep.id, out.lock, out.cells, out.records(told))
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
-                out.write_json("report.json", report.model_dump(mode="json"))
+                out.write_json("report.json", report.model_dump())
         for note in cassettes.keep(out, loaded):
             progress.note(note)
         if interrupt.asked:

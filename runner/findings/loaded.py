@@ -15,6 +15,7 @@ from typing import Any
 
 from runner.acp.toolcalls import ToolCall
 from runner.config.nearest import suggest
+from runner.encoding import repaired
 from runner.errors import InfraError, UsageError
 from runner.evidence.handshake import Handshake, handshake
 from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, decode, exchanges
@@ -57,7 +58,7 @@ class LoadedRun:
         """[] for a run that left no frame log."""
         path = self.folder / "frames.jsonl"
         try:
-            return decode(read_frames(path)) if path.exists() else []
+            return decode(read_frames(path), as_kept=True) if path.exists() else []
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
         except ValueError as error:
@@ -304,7 +305,7 @@ def _names(directory: Path) -> dict[str, Any] | None:
 def _read(path: Path) -> Any:
     """A file of JSON. Raises UsageError where it is torn, or cannot be read."""
     try:
-        return json.loads(path.read_bytes())
+        return repaired(json.loads(path.read_bytes()))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from runner import plan
 from runner.config.base import on_disk
 from runner.config.nearest import suggest
+from runner.encoding import repaired, written_out
 from runner.errors import InfraError, UsageError
 from runner.plan import Cell
 from runner.records.schema import SCHEMA_VERSION, Record
@@ -38,6 +39,10 @@ _PLAN = "plan.jsonl"
 NAMES_FILE = "adapters-check.json"
 #: NAME_MAX of Linux file systems, bytes.
 _NAME_MAX = 255
+
+
+#: Told why a record is left out.
+LeftOut = Callable[[UsageError], None]
 
 
 class DiskFull(InfraError):
@@ -66,17 +71,20 @@ class AttemptDir:
         return _write(self.path / name, data)
 
     def write_json(self, name: str, value: Any) -> Path:
-        """Write a value as JSON (indented; text that is no Unicode survives as escapes)."""
-        return self.write_bytes(name, _json(value))
+        """Write a value as JSON, indented; text that is no Unicode is written out (`runner.encoding`)."""
+        return self.write_bytes(name, _json(written_out(value)))
 
     def write_lines(self, name: str, lines: Iterable[str | bytes]) -> Path:
         """Write lines, each given without its newline."""
-        encoded = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line for line in lines)
+        encoded = (_bytes(line) if isinstance(line, str) else line for line in lines)
         return self.write_bytes(name, b"".join(line + b"\n" for line in encoded))
 
     def commit(self, record: Record) -> Path:
         """Write record.json: from now on the attempt counts. Files written by others (frames.jsonl, ...) are flushed
-        to the disk first. Raises ValueError for a record of another attempt or a second commit."""
+        to the disk first. Raises ValueError for a record of another attempt or a second commit.
+
+        `record` is written out already (`Record.written_out`).
+        """
         if (record.cell, record.attempt) != (self.cell, self.number):
             raise ValueError(f"record of {record.cell}/{record.attempt} in {self.path}")
         if (self.path / _RECORD).exists():
@@ -151,7 +159,7 @@ class SweepDir:
     @property
     def lock(self) -> dict[str, Any]:
         """lock.json. Raises UsageError if it cannot be read."""
-        return _read_json(self.path / "lock.json")
+        return dict(repaired(_read_json(self.path / "lock.json")))
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
@@ -176,15 +184,27 @@ class SweepDir:
             _flush(folder.parent)
         return AttemptDir(folder / str(number), cell.name, number)
 
-    def records(self) -> Iterator[Record]:
-        """Every committed record, in the plan's order, attempts ascending. An unreadable one: UsageError names it."""
-        for _, path in self._attempts():
-            if (path / _RECORD).exists():
-                yield _record(path)
+    def records(self, left_out: LeftOut | None = None) -> Iterator[Record]:
+        """Every committed record, in the plan's order, attempts ascending.
 
-    def latest(self) -> dict[str, Record]:
-        """Cell name -> the record of its last committed attempt; cells without one are not in it."""
-        return {record.cell: record for record in self.records()}
+        left_out: told of each record that cannot be read, which is then left out. None: UsageError names the first.
+        """
+        for _, path in self._attempts():
+            if not (path / _RECORD).exists():
+                continue
+            try:
+                record = _record(path)
+            except UsageError as problem:
+                if left_out is None:
+                    raise
+                left_out(problem)
+                continue
+            yield record
+
+    def latest(self, left_out: LeftOut | None = None) -> dict[str, Record]:
+        """Cell name -> the record of its last committed attempt; cells without one are not in it. `left_out`: as
+        for `records`."""
+        return {record.cell: record for record in self.records(left_out)}
 
     def unfinished(self) -> list[Path]:
         """Folders of attempts without a record: cut short, or still running."""
@@ -264,7 +284,7 @@ def _numbers(folder: Path) -> list[int]:
 
 def _record(attempt: Path) -> Record:
     path = attempt / _RECORD
-    value = _read_json(path)
+    value = repaired(_read_json(path))
     version = value.get("schema_version")
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path}: has schema version {version!r}; this acpbench reads {SCHEMA_VERSION}")
@@ -307,8 +327,15 @@ def _near(path: Path) -> str:
 
 
 def _json(value: Any) -> bytes:
-    # ASCII escapes keep file names that are no Unicode (lone surrogates); NaN is refused, it is not JSON.
-    return json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+    return json.dumps(repaired(value), indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _bytes(line: str) -> bytes:
+    """A name's own bytes; half of a surrogate pair, which never had any, is written out."""
+    try:
+        return line.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return line.encode("utf-8", "backslashreplace")
 
 
 def _write(path: Path, data: bytes) -> Path:

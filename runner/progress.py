@@ -12,6 +12,7 @@ from rich.table import Column
 
 from runner.plan import Cell
 from runner.records.schema import Record
+from runner.redact import spoken
 
 
 class SweepProgress(Protocol):
@@ -54,7 +55,7 @@ class PlainProgress:
 
     def note(self, text: str) -> None:
         with self._lock:
-            print(text, file=self._out, flush=True)
+            print(spoken(text), file=self._out, flush=True)
 
     def started(self, cell: Cell) -> None:
         with self._lock:
@@ -64,7 +65,7 @@ class PlainProgress:
         with self._lock:
             number = self._numbers.get(record.cell, 0)
             line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {record.cell}{_rest(record)}"
-            print(f"[{number}/{self._total}] {line}", file=self._out, flush=True)
+            print(spoken(f"[{number}/{self._total}] {line}"), file=self._out, flush=True)
 
     def done(self, cell: Cell) -> None:
         """Nothing: its last attempt's line has said it."""
@@ -94,7 +95,7 @@ class BarProgress:
         self._bar.start()
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(spoken(text), markup=False, highlight=False)
 
     def started(self, cell: Cell) -> None:
         self._bar.update(self._task, description=_short(cell))
@@ -103,7 +104,7 @@ class BarProgress:
         kind = "warm-up" if record.warmup else "run"
         what = f"{record.adapter} {record.surface} {kind} {record.replicate}"
         line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {what}{_rest(record)}"
-        self._console.print(line, markup=False, highlight=False)
+        self._console.print(spoken(line), markup=False, highlight=False)
 
     def done(self, cell: Cell) -> None:
         self._bar.advance(self._task)

@@ -16,7 +16,7 @@ from runner import cassettes
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.source import read_source, shown
-from runner.errors import ConfigError, Interrupted, UsageError
+from runner.errors import ConfigError, InfraError, Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.gateway.program import demand_programs
 from runner.interrupt import Interrupt, interruptible
@@ -113,8 +113,9 @@ def _run(
         try:
             _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
         finally:
-            told = lambda problem: progress.note(f"left out: {problem}")  # noqa: E731
-            report = build(loaded.sweep.id, out.lock, out.cells, out.records(told))
+            _strike_unfinished(out, stage, progress)
+            records = out.records(lambda problem: progress.note(f"left out: {problem}"))
+            report = build(loaded.sweep.id, out.lock, out.cells, records)
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
                 out.write_json("report.json", report.model_dump())
         for note in cassettes.keep(out, loaded):
@@ -122,6 +123,17 @@ def _run(
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
+
+
+def _strike_unfinished(out: SweepDir, stage: Stage, progress: SweepProgress) -> None:
+    """Strike keys out of attempts without a record, an earlier process's too; the others were struck before theirs."""
+    if (redactor := stage.redactor) is None:
+        return
+    for path in out.unfinished():
+        try:
+            redactor.files(path)
+        except InfraError as problem:
+            progress.note(str(problem))
 
 
 def _ask_registries(client: DockerClient, images: Images, root: Path, out: SweepDir, progress: SweepProgress) -> None:

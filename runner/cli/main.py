@@ -91,7 +91,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _debug() -> None:
     if os.environ.get("ACPBENCH_DEBUG") == "1":
-        traceback.print_exc()
+        err(traceback.format_exc().rstrip())
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from runner.config.loaded_sweep import load_sweep
 from runner.errors import UsageError
 from runner.plan import plan
 from runner.records.store import default_directory
+from runner.redact import spoken
 
 
 def nightly(
@@ -66,6 +67,6 @@ def nightly(
 def _append(file: Path, text: str) -> None:
     try:
         with file.open("a", encoding="utf-8") as page:
-            page.write(text)
+            page.write(spoken(text))
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from None

@@ -11,6 +11,7 @@ from typing import TextIO
 from tabulate import tabulate
 
 from runner.errors import InfraError, UsageError
+from runner.redact import spoken
 
 
 def out(text: str) -> None:
@@ -29,7 +30,7 @@ def out_or_file(text: str, file: Path | None) -> None:
         out(text.removesuffix("\n"))
         return
     try:
-        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        file.write_text(spoken(text), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
 
@@ -55,7 +56,7 @@ def open_streams() -> None:
 
 def _print(text: str, stream: TextIO) -> None:
     try:
-        stream.write(text + "\n")
+        stream.write(spoken(text) + "\n")
         stream.flush()
     except OSError as problem:
         # The descriptor is replaced so that the interpreter's last flush does not complain either.

@@ -314,3 +314,12 @@ def test_what_was_missing_at_first_is_missing_after_the_fresh_half() -> None:
 def test_what_improved_needs_no_confirmation() -> None:
     first, _ = halves(0.8, FIVE)
     assert suspects(first) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["permission_options.allow:allow_once", r"updates.caf\udce9", "updates.", "updates. $x$"]
+)
+def test_a_live_models_counts_by_name_inform_whatever_an_agent_calls_them(name: str) -> None:
+    one = arm({}, {name: [1.0, 2.0, 1.0]})
+    (found,) = [verdict for verdict in judge(one, one).verdicts if verdict.kind == "sampled"]
+    assert (found.metric, found.gated) == (name, False)

@@ -297,7 +297,7 @@ def _sampled(pair: Pair, gate: Gate, family: Collection[Key] | None) -> Iterator
             continue
         values = [side.values for side in sides]
         test = stats.rank_test(values[0], values[1]) if all(sizes) else None
-        yield _Draft(pair, name, rule or SampledRule(metric=name), chosen, (sides[0], sides[1]), test)
+        yield _Draft(pair, name, rule or SampledRule.model_construct(metric=name), chosen, (sides[0], sides[1]), test)
 
 
 _NONE = Sampled(n=0, median=None, min=None, max=None, coverage=None, values=[])

@@ -10,7 +10,8 @@
     |-- Interrupted               the user: Ctrl-C or SIGTERM, after clean-up              exit 130
     `-- RunError                  one run ended without a verdict; becomes its outcome     exit 1
         |-- InfraError            ours or the engine's; the agent is not to blame          outcome infra
-        |   `-- LastingError      ... and another attempt would end the same way
+        |   |-- LastingError      ... and another attempt would end the same way
+        |   `-- InternalError     ours alone: what was paid for by then is not paid again
         |-- PhaseTimeout          a deadline passed; `phase` says which                    outcome timeout:<phase>
         |-- AgentError            the agent crashed or spent its limits                    outcome agent-error
         |   `-- AgentGaveUp       ... it ended in an error of its own words
@@ -78,6 +79,10 @@ class InfraError(RunError):
 
 class LastingError(InfraError):
     """What stands in the way will not go away by trying again: the engine refuses a request as wrong, a pin differs."""
+
+
+class InternalError(InfraError):
+    """This program failed, not the engine: a run that had asked a model that costs money is not attempted again."""
 
 
 class PhaseTimeout(RunError):

@@ -14,17 +14,19 @@ import os
 import re
 import secrets
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from runner import stats
+from runner.encoding import repaired
 from runner.errors import UsageError
 from runner.plan import Cell
 from runner.records.schema import Record
-from runner.records.store import SweepDir, disk_error
+from runner.records.store import LeftOut, SweepDir, disk_error
 from runner.regular import open_regular, unreadable
 from runner.visible import one_line
 from runner.wire.numbers import bounded, measure
@@ -82,19 +84,20 @@ class Series:
         return [night.found.median for night in self.nights]
 
 
-def append(history: Path, sweep: SweepDir) -> Path | None:
+def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> Path | None:
     """Add a sweep's runs; the file, or None where the sweep was there already.
 
     Warm-ups and runs that measured nothing (`infra`, `aborted`) are left out. Raises InfraError where the disk refuses.
+    left_out: told of each record that cannot be read or has no row; the others are added. None: UsageError names it.
     """
     import pyarrow.parquet as parquet
 
-    records = list(sweep.records())
+    records = list(sweep.records(left_out))
     night = _night(sweep.path.resolve().name, records)
     target = history / f"{night}.parquet"
     if target.exists():
         return None
-    table = _table(night, sweep.lock, sweep.cells, {record.cell: record for record in records})
+    table = _table(night, sweep.lock, sweep.cells, {record.cell: record for record in records}, left_out)
     aside = history / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         history.mkdir(parents=True, exist_ok=True)
@@ -206,7 +209,9 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
         text.set_parse_math(False)
     figure.autofmt_xdate()
     try:
-        figure.savefig(file, dpi=130)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a character that the font lacks is drawn as a box
+            figure.savefig(file, dpi=130)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written: {error}") from None
 
@@ -220,11 +225,24 @@ def _night(directory: str, records: Iterable[Record]) -> str:
     """What tells a sweep from all others: its directory's name, with its start where that is not in it already."""
     if _DATED.search(directory):
         return directory
-    started = min((datetime.fromisoformat(record.started_at) for record in records), default=None)
-    return directory if started is None else f"{directory}-{started.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    started = min((begun for record in records if (begun := _begun(record)) is not None), default=None)
+    return directory if started is None else f"{directory}-{started:%Y%m%dT%H%M%SZ}"
 
 
-def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], latest: Mapping[str, Record]) -> Any:
+def _begun(record: Record) -> datetime | None:
+    try:
+        return datetime.fromisoformat(record.started_at).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _table(
+    directory: str,
+    lock: Mapping[str, Any],
+    cells: Iterable[Cell],
+    latest: Mapping[str, Record],
+    left_out: LeftOut | None,
+) -> Any:
     import pyarrow
 
     machine = machine_of(lock)
@@ -234,13 +252,17 @@ def _table(directory: str, lock: Mapping[str, Any], cells: Iterable[Cell], lates
         if cell.warmup or record is None or record.outcome in _UNMEASURED:
             continue
         head = {**record.model_dump(include=set(COLUMNS)), "directory": directory, "machine": machine}
-        head["started_at"] = datetime.fromisoformat(record.started_at)
-        for kind, figures in (("exact", record.exact), ("sampled", record.sampled)):
-            for metric, found in figures.items():
-                value, text = _split(found)
-                row = {**head, "metric": metric, "kind": kind, "value": value, "text": text}
-                for name, column in rows.items():
-                    column.append(row[name])
+        try:
+            own = list(_rows(head, record))
+        except (ValueError, OverflowError) as problem:
+            told = UsageError(f"runs/{record.cell}/{record.attempt}/record.json: has no row in a history: {problem}")
+            if left_out is None:
+                raise told from None
+            left_out(told)
+            continue
+        for row in own:
+            for name, column in rows.items():
+                column.append(row[name])
     return pyarrow.table(rows, schema=_schema())
 
 
@@ -254,6 +276,22 @@ def _schema() -> Any:
         "string": pyarrow.string(),
     }
     return pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+
+
+def _rows(head: Mapping[str, Any], record: Record) -> Iterator[dict[str, Any]]:
+    """A record's rows, as the columns' types can hold them. Raises ValueError, OverflowError for what they cannot."""
+    numbers = {name: _int32(head[name]) for name in ("replicate", "attempt")}
+    own = {**repaired(head), **numbers, "started_at": datetime.fromisoformat(record.started_at)}
+    for kind, figures in (("exact", record.exact), ("sampled", record.sampled)):
+        for metric, found in repaired(figures).items():
+            value, text = _split(found)
+            yield {**own, "metric": metric, "kind": kind, "value": value, "text": text}
+
+
+def _int32(number: int) -> int:
+    if not -(2**31) <= number < 2**31:
+        raise OverflowError(f"{number} is no number of a run")
+    return number
 
 
 def machine_of(lock: Mapping[str, Any]) -> str:

@@ -154,14 +154,15 @@ def leave(judged: Judged, history_folder: Path, say: Say) -> None:
     verdicts.json, verdicts.csv, runs.csv, junit.xml, summary.md, report.html. Raises InfraError where the disk refuses.
     """
     directory = SweepDir.read(judged.result.directory)
+    latest = directory.latest(lambda problem: say(f"left out: {problem}"))
     texts = {
         "verdicts.json": verdicts.to_json(judged.compared),
         "verdicts.csv": to_csv.of_comparison(judged.compared),
-        "runs.csv": to_csv.of_sweep(directory.path.name, directory.cells, directory.latest()),
+        "runs.csv": to_csv.of_sweep(directory.path.name, directory.cells, latest),
         "junit.xml": junit.render(
             directory.path.name,
             [
-                *junit.cells(directory.cells, directory.latest()),
+                *junit.cells(directory.cells, latest),
                 *(case for found in judged.all for case in junit.verdicts(found)),
             ],
         ),
@@ -172,7 +173,7 @@ def leave(judged: Judged, history_folder: Path, say: Say) -> None:
         texts["baseline.json"] = verdicts.to_json(judged.against)
     for name, text in texts.items():
         directory.write_text(name, text)
-    written = history.append(history_folder, directory)
+    written = history.append(history_folder, directory, lambda problem: say(f"left out: {problem}"))
     say(f"history: {written}" if written is not None else "history: has this sweep already")
 
 

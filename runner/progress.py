@@ -12,6 +12,7 @@ from rich.table import Column
 
 from runner.plan import Cell
 from runner.records.schema import Record
+from runner.redact import spoken
 from runner.visible import error_text, one_line
 
 #: Longest reason in a line: an agent's error may be a book.
@@ -58,7 +59,7 @@ class PlainProgress:
 
     def note(self, text: str) -> None:
         with self._lock:
-            print(error_text(text), file=self._out, flush=True)
+            print(error_text(spoken(text)), file=self._out, flush=True)
 
     def started(self, cell: Cell) -> None:
         with self._lock:
@@ -67,7 +68,7 @@ class PlainProgress:
     def attempted(self, record: Record) -> None:
         with self._lock:
             number = self._numbers.get(record.cell, 0)
-            line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {one_line(record.cell)}{_rest(record)}"
+            line = spoken(f"{record.outcome:<11} {_seconds(record):5.1f} s  {one_line(record.cell)}{_rest(record)}")
             print(f"[{number}/{self._total}] {line}", file=self._out, flush=True)
 
     def done(self, cell: Cell) -> None:
@@ -100,7 +101,7 @@ class BarProgress:
         self._bar.start()
 
     def note(self, text: str) -> None:
-        self._print(error_text(text))
+        self._print(error_text(spoken(text)))
 
     def started(self, cell: Cell) -> None:
         self._bar.update(self._task, description=_short(cell))
@@ -109,7 +110,7 @@ class BarProgress:
         kind = "warm-up" if record.warmup else "run"
         what = one_line(f"{record.adapter} {record.surface} {kind} {record.replicate}")
         line = f"{record.outcome:<11} {_seconds(record):5.1f} s  {what}{_rest(record)}"
-        self._print(line)
+        self._print(spoken(line))
 
     def done(self, cell: Cell) -> None:
         self._bar.advance(self._task)

@@ -29,7 +29,7 @@ from runner.collected import as_file, cap_findings, from_engine, with_missing
 from runner.config.adapter import Adapter, Launch, Started
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.surface import OpenBuffer
-from runner.errors import AgentError, InfraError, LastingError, RunError, UsageError
+from runner.errors import AgentError, InfraError, InternalError, LastingError, RunError, UsageError
 from runner.evidence.messages import decode
 from runner.evidence.metrics import Left, compute
 from runner.evidence.tokens import bad_numbers
@@ -85,6 +85,8 @@ _COLLECTING = 0.8
 _MB = 10**6
 #: Seconds for the times of what has changed in the workspace; an agent may have filled it.
 _LOOK_S = 10
+#: Models whose requests cost money.
+_PAID = ("capture/", "live/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,8 @@ class Run:
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
         self._entries: list[Entry] = []
+        #: Whether a model that costs money was asked; None: nobody knows yet.
+        self._asked: bool | None = None
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
         self._pipe: AgentPipe | None = None
@@ -198,8 +202,10 @@ class Run:
 
     @property
     def hopeless(self) -> bool:
-        """Whether another attempt would end the same way."""
-        return any(isinstance(error, LastingError) for error in self._errors)
+        """Whether another attempt would end the same way, or pay for a run again that only we could not keep."""
+        paid = self._cell.model.startswith(_PAID) and self._spawn_ns is not None and self._asked is not False
+        hopeless = (LastingError, InternalError) if paid else LastingError
+        return any(isinstance(error, hopeless) for error in self._errors)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
@@ -209,7 +215,7 @@ class Run:
         except GuestRefused as problem:
             self._errors.append(LastingError(f"the guest refused: {problem}"))
         except Exception as problem:  # noqa: BLE001 - one bad run must not take the others with it, nor its own evidence
-            self._errors.append(InfraError(f"internal error: {type(problem).__name__}: {problem}"))
+            self._errors.append(InternalError(f"internal error: {type(problem).__name__}: {problem}"))
 
     # open
 
@@ -506,6 +512,7 @@ class Run:
         self._guarded(self._release_container)
         collected = self._bench.gateway().collect(self._token)
         self._entries = collected.entries
+        self._asked = any(entry.kind in ("main", "side") for entry in self._entries)
         self._attempt.write_lines("model.jsonl", collected.lines)
         self._errors += model_failures(self._entries)
         self._findings += drift(self._entries)
@@ -595,11 +602,7 @@ class Run:
         changed = Changed(played.early_changes if played else [], self._changes)
         record.findings.extend(work_outside(turns, messages, self._entries, changed, self._verdict, self._offset_ns))
         exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
-        record = record.model_copy(update={"exact": exact, "sampled": sampled})
-        if self._bench.redactor is not None:
-            record = self._redacted(record, self._bench.redactor)
-        self._attempt.commit(record)
-        return record
+        return self._keep(record.model_copy(update={"exact": exact, "sampled": sampled}))
 
     def _identity(self) -> dict[str, Any]:
         """Which attempt at which cell a record is of."""
@@ -610,20 +613,22 @@ class Run:
 
     def _commit_bare(self, started_at: str, start_ns: int, end_ns: int, problem: Exception) -> Record:
         """Commit a record that only says why there is no other: our fault, whatever the agent did to bring it about."""
-        fault = InfraError(f"internal error: no record could be made: {type(problem).__name__}: {problem}")
-        outcome = decide([*self._errors, fault], [], None, missed=False)
+        self._errors.append(
+            InternalError(f"internal error: no record could be made: {type(problem).__name__}: {problem}")
+        )
+        outcome = decide(self._errors, [], None, missed=False)
         times: dict[str, Any] = {"started_at": started_at, "start_ns": start_ns, "end_ns": end_ns}
-        record = Record(**self._identity(), outcome=outcome.word, reason=outcome.reason, **times)
-        if self._bench.redactor is not None:
-            record = self._redacted(record, self._bench.redactor)
+        return self._keep(Record(**self._identity(), outcome=outcome.word, reason=outcome.reason, **times))
+
+    def _keep(self, record: Record) -> Record:
+        """Commit the record, and before it all files of the attempt, without keys and with its text written out."""
+        if (redactor := self._bench.redactor) is not None:
+            for name in redactor.files(self._attempt.path):
+                record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
+            record = Record.model_validate(redactor.value(record.model_dump()))
+        record = record.written_out()
         self._attempt.commit(record)
         return record
-
-    def _redacted(self, record: Record, redactor: Redactor) -> Record:
-        """The record, and before it all files of the attempt, without what looks like a key."""
-        for name in redactor.files(self._attempt.path):
-            record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
-        return Record.model_validate_json(redactor(record.model_dump_json().encode()))
 
     def _agent_exit(self) -> AgentExit | None:
         if self._spawn_ns is None:

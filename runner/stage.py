@@ -164,8 +164,13 @@ class Stage:
             gate=self._gate,
             gateway=self.gateway,
             schemas=self.pinned.schemas,
-            redactor=Redactor(self.outward.keys.values()) if self.outward is not None else None,
+            redactor=self.redactor,
         )
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """What strikes keys out; None: no key is near."""
+        return Redactor(self.outward.keys.values()) if self.outward is not None else None
 
     @property
     def closed(self) -> bool:

@@ -15,7 +15,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 from runner import cassettes
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep
-from runner.errors import Interrupted, UsageError
+from runner.errors import InfraError, Interrupted, UsageError
 from runner.gateway.outward import Outward
 from runner.gateway.program import demand_programs
 from runner.interrupt import Interrupt, interruptible
@@ -112,14 +112,27 @@ def _run(
         try:
             _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
         finally:
-            report = build(loaded.sweep.id, out.lock, out.cells, out.records())
+            _strike_unfinished(out, stage, progress)
+            records = out.records(lambda problem: progress.note(f"left out: {problem}"))
+            report = build(loaded.sweep.id, out.lock, out.cells, records)
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
-                out.write_json("report.json", report.model_dump(mode="json"))
+                out.write_json("report.json", report.model_dump())
         for note in cassettes.keep(out, loaded):
             progress.note(note)
         if interrupt.asked:
             raise Interrupted(f"interrupted; what was finished is in {out.path}, go on with --resume")
         return SweepResult(out.path, report)
+
+
+def _strike_unfinished(out: SweepDir, stage: Stage, progress: SweepProgress) -> None:
+    """Strike keys out of attempts without a record, an earlier process's too; the others were struck before theirs."""
+    if (redactor := stage.redactor) is None:
+        return
+    for path in out.unfinished():
+        try:
+            redactor.files(path)
+        except InfraError as problem:
+            progress.note(str(problem))
 
 
 def _ask_registries(client: DockerClient, images: Images, root: Path, out: SweepDir, progress: SweepProgress) -> None:

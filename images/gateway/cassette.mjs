@@ -7,7 +7,9 @@ import { readAnswer } from "./answers.mjs";
 import { DIALECTS } from "./dialects.mjs";
 import { decide } from "./factory.mjs";
 import { unmet } from "./rules.mjs";
+import { struckParts } from "./redact.mjs";
 import { RUN_MARK, VERSION, again, differences, normalise, rulesOf } from "./normalise.mjs";
+import { striker } from "./strike.mjs";
 import { blame, returned, trouble } from "./upstream.mjs";
 
 const MODES = ["capture", "live", "replay"];
@@ -27,7 +29,9 @@ function written(chunks) {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
     const texts = chunks.map(([at, bytes], index) => [at, decoder.decode(bytes, { stream: index < chunks.length - 1 })]);
-    return texts.filter(([, text]) => text !== "");
+    // What looks like a key may be cut by a chunk's end; our own are struck already.
+    const clean = struckParts(texts.map(([, text]) => text));
+    return texts.map(([at], index) => [at, clean[index]]).filter(([, text]) => text !== "");
   } catch {
     return chunks.map(([at, bytes]) => [at, { base64: bytes.toString("base64") }]);
   }
@@ -103,13 +107,15 @@ export class Session {
       answer = await upstreams.send(id, asked, (giveUp) => response.once("close", giveUp));
     } catch (problem) {
       if (response.destroyed) return; // the agent hung up first
-      const reason = `upstream ${id}: ${trouble(problem)}`;
+      const reason = upstreams.redact(`upstream ${id}: ${trouble(problem)}`);
       exchange.tape = null;
       this.tools.refuse(exchange, reason, 400);
       upstreams.lose(id, this.run, reason);
       return;
     }
-    const headers = returned(answer.headers);
+    const headers = JSON.parse(upstreams.redact(JSON.stringify(returned(answer.headers))));
+    // An upstream may say our key again: neither the agent nor the ledger gets to see it.
+    const strike = striker(upstreams.secrets, /\bevent-stream\b/i.test(headers["content-type"] ?? ""));
     response.writeHead(answer.status, headers);
     response.flushHeaders();
     // "client": the agent hung up before the answer's end; "cut": the upstream did.
@@ -130,17 +136,21 @@ export class Session {
       const leak = (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) || (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
       exchange.tape = { ...form, version: VERSION, headers, chunks: texts, end, leak };
     };
-    answer.body.on("data", (bytes) => {
+    const send = (bytes) => {
+      if (bytes.length === 0) return;
       chunks.push([elapsed(exchange.tRequestEnd), bytes]);
       response.write(bytes);
-    });
+    };
+    answer.body.on("data", (bytes) => send(strike.push(bytes)));
     answer.body.once("end", () => {
+      send(strike.end());
       end = "whole";
       response.end();
     });
     answer.body.on("error", () => {}); // "close" follows
     answer.body.once("close", () => {
       if (end === "whole" || response.destroyed) return;
+      send(strike.end());
       end = "cut";
       cut(response);
     });

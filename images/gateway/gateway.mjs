@@ -16,7 +16,6 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { Journal, splitLines } from "./journal.mjs";
-import { redactor } from "./redact.mjs";
 import { Tap } from "./tap.mjs";
 import { Upstreams, readPrivate } from "./upstream.mjs";
 
@@ -84,7 +83,7 @@ async function control(tap, line) {
     const result = await perform(tap, request);
     await put({ id, ok: true, ...result });
   } catch (problem) {
-    await put({ id, ok: false, error: { code: "bad-request", message: problem.message } });
+    await put(redact(JSON.stringify({ id, ok: false, error: { code: "bad-request", message: problem.message } })));
   }
 }
 
@@ -93,8 +92,8 @@ process.umask(0o077);
 process.stdout.on("error", () => process.exit(0));
 
 const lost = (run, reason) => put(redact(JSON.stringify({ event: "lost", run, reason })));
-const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put({ event: "budget", reason }), lost);
-const redact = redactor(upstreams.secrets);
+const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put(redact(JSON.stringify({ event: "budget", reason }))), lost);
+const { redact } = upstreams;
 const stderr = process.stderr.write.bind(process.stderr);
 process.stderr.write = (chunk, ...rest) => stderr(redact(String(chunk)), ...rest);
 const miss = (run, reason, nearest) => put(redact(JSON.stringify({ event: "miss", run, reason, nearest })));

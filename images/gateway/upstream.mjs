@@ -11,6 +11,8 @@ import { pipeline } from "node:stream";
 import { createSecureContext, rootCertificates } from "node:tls";
 import { createBrotliDecompress, createUnzip, createZstdDecompress } from "node:zlib";
 
+import { redactor } from "./redact.mjs";
+
 const CONNECT_MS = 15_000;
 // Asked for none, some servers and proxies pack an answer all the same.
 const UNPACK = { gzip: createUnzip, "x-gzip": createUnzip, deflate: createUnzip, br: createBrotliDecompress, zstd: createZstdDecompress };
@@ -119,6 +121,9 @@ export class Upstreams {
    */
   constructor(given, folder, onSpent, onLost) {
     this.byId = new Map(Object.entries(given?.upstreams ?? {}));
+    this.secrets = [...this.byId.values()].map((one) => one.key).filter((key) => typeof key === "string" && key !== "");
+    // Of text that says why something went wrong, and of all that is written.
+    this.redact = redactor(this.secrets);
     this.file = join(folder, SPENT);
     this.onSpent = onSpent;
     this.onLost = onLost;
@@ -137,10 +142,6 @@ export class Upstreams {
       this.agents.set(id, { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true, ...trusted }) });
       this.budgets.set(id, new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }));
     }
-  }
-
-  get secrets() {
-    return [...this.byId.values()].map((one) => one.key).filter((key) => typeof key === "string" && key !== "");
   }
 
   /** Throws unless `id` is an upstream of this sweep whose address is on its own allow-list. */

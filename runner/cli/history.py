@@ -42,7 +42,7 @@ def history(
 
     place = folder or catalog(context).root / FOLDER
     for directory in add or []:
-        written = data.append(place, SweepDir.read(directory))
+        written = data.append(place, SweepDir.read(directory), lambda problem: err(f"left out: {problem}"))
         err(f"{written}" if written is not None else f"{directory}: in the history already")
     if metric is None:
         if not add:

@@ -17,6 +17,7 @@ from runner.config.sweep import MAX_REPEAT
 from runner.errors import UsageError
 from runner.plan import plan
 from runner.records.store import default_directory
+from runner.redact import spoken
 
 
 def nightly(
@@ -67,6 +68,6 @@ def nightly(
 def _append(file: Path, text: str) -> None:
     try:
         with file.open("a", encoding="utf-8") as page:
-            page.write(text)
+            page.write(spoken(text))
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from None

@@ -14,6 +14,7 @@ from typing import TextIO
 from tabulate import tabulate
 
 from runner.errors import InfraError, UsageError
+from runner.redact import spoken
 from runner.visible import one_line, printable
 
 #: Longest cell of a table.
@@ -42,7 +43,7 @@ def out_or_file(text: str, file: Path | None) -> None:
         out_as_is(text.removesuffix("\n"))
         return
     try:
-        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        file.write_text(spoken(text), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
 
@@ -70,7 +71,7 @@ def open_streams() -> None:
 
 def _print(text: str, stream: TextIO) -> None:
     try:
-        stream.write(text + "\n")
+        stream.write(spoken(text) + "\n")
         stream.flush()
     except OSError as problem:
         # The descriptor is replaced so that the interpreter's last flush does not complain either.

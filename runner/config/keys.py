@@ -1,6 +1,7 @@
 """What a key looks like. A configuration holds none: it is copied into records, locks and agents' environments.
 
-The same shapes as images/gateway/redact.mjs, each tried with a canary.
+The same shapes as images/gateway/redact.mjs, each tried with a canary. What is found of a key that is known:
+`runner.secret_forms`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+#: Characters that a key must have. A shorter one cannot be struck out of what is kept: innocent text would go with it.
+SHORTEST: Final = 8
 #: A key of a common shape.
 SHAPES: Final = re.compile(
     rb"(?<![A-Za-z0-9])(?:"

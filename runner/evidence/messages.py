@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from runner.encoding import may_hold_surrogate, written_out
 from runner.wire import jsonrpc
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import MAX_MESSAGE_BYTES, Id
@@ -81,11 +82,14 @@ class Update:
     body: dict[str, Any]
 
 
-def decode(frames: Iterable[Frame], *, held_bytes: int = _HELD_BYTES, whole: bool = False) -> Messages:
+def decode(
+    frames: Iterable[Frame], *, held_bytes: int = _HELD_BYTES, whole: bool = False, as_kept: bool = False
+) -> Messages:
     """Every stdin and stdout frame as a message, in the log's order. Never raises for what a frame holds.
 
     What goes beyond `held_bytes` is left out; responses to requests that are held never are. `whole`: everything is
-    held, the text of pieces too.
+    held, the text of pieces too. `as_kept`: text that is no Unicode as records have it (`runner.encoding`), for whoever
+    holds messages against a record that was read.
     """
     messages = Messages()
     pieces = _Pieces()
@@ -96,6 +100,8 @@ def decode(frames: Iterable[Frame], *, held_bytes: int = _HELD_BYTES, whole: boo
         if sender is None:
             continue
         message = _message(frame, sender)
+        if as_kept and message.payload and may_hold_surrogate(frame.raw):
+            message = replace(message, payload=written_out(message.payload))
         if not whole:
             message = pieces.slim(message)
         if message.kind in ("result", "error"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from runner.encoding import repaired
+from runner.errors import AcpbenchError
 from runner.findings import (
     boundary,
     capabilities,
@@ -58,10 +61,11 @@ def build(directory: Path) -> Findings:
     """The findings of a sweep. Raises UsageError for what cannot be read, naming the file."""
     loaded = load(directory)
     order = {identity: number for number, identity in enumerate(CLAIMS)}
+    excluded = dict(loaded.excluded)
     found = [
         finding
         for study in loaded.studies
-        for finding in sorted((one for rule in RULES for one in _said(study, rule)), key=lambda one: order[one.id])
+        for finding in sorted(_judged(study, excluded), key=lambda one: order[one.id])
     ]
     marked = {
         run.name: few(f"{thing.kind} {thing.path}" for thing in run.record.found_at_start)
@@ -70,11 +74,48 @@ def build(directory: Path) -> Findings:
         if run.record.pristine is False
     }
     altered = {run.name: how for study in loaded.studies for run in study.runs if (how := run.altered) is not None}
-    return Findings(
+    whole = Findings(
         sweep=loaded.sweep,
         findings=found,
-        excluded=loaded.excluded,
+        excluded=excluded,
         not_pristine=marked,
         altered=altered,
         verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
     )
+    # What a rule took from a raw log may be no Unicode.
+    return Findings.model_validate(repaired(whole.model_dump()))
+
+
+def _judged(study: Study, excluded: dict[str, str]) -> Iterator[Finding]:
+    """What every rule finds. A run that a rule cannot take is named in `excluded` and is in no figure of that rule."""
+    for rule in RULES:
+        try:
+            yield from _said(study, rule)
+        except AcpbenchError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - one odd run must not take the findings of all others with it
+            yield from _without_odd_runs(rule, study, excluded, problem)
+
+
+def _without_odd_runs(
+    rule: Callable[[Study], list[Finding]], study: Study, excluded: dict[str, str], problem: Exception
+) -> list[Finding]:
+    """The rule's findings without the runs that it fails on even alone; none where that does not help."""
+    name = rule.__module__.rpartition(".")[2]
+    good = []
+    for run in study.runs:
+        try:
+            rule(replace(study, runs=(run,)))
+        except AcpbenchError:
+            raise
+        except Exception as alone:  # noqa: BLE001 - as above
+            excluded.setdefault(run.name, f"rule '{name}' fails on it: {type(alone).__name__}: {alone}")
+        else:
+            good.append(run)
+    try:
+        return rule(replace(study, runs=tuple(good)))
+    except AcpbenchError:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        excluded[f"rule {name}"] = f"it fails: {type(problem).__name__}: {problem}"
+        return []

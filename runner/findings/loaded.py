@@ -16,6 +16,7 @@ from typing import Any
 
 from runner.acp.toolcalls import ToolCall
 from runner.config.nearest import suggest
+from runner.encoding import repaired
 from runner.errors import InfraError, UsageError
 from runner.evidence.handshake import Handshake, handshake
 from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, decode, exchanges
@@ -61,7 +62,7 @@ class LoadedRun:
         """[] for a run that left no frame log."""
         path = self.folder / "frames.jsonl"
         try:
-            return decode(read_frames(path)) if is_there(path) else []
+            return decode(read_frames(path), as_kept=True) if is_there(path) else []
         except OSError as error:
             raise unreadable(path, error) from None
         except ValueError as error:
@@ -310,7 +311,7 @@ def _names(directory: Path) -> dict[str, Any] | None:
 def _read(path: Path) -> Any:
     """A file of JSON. Raises UsageError where it is torn, or cannot be read."""
     try:
-        return json.loads(read_regular(path))
+        return repaired(json.loads(read_regular(path)))
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from runner.encoding import json_line, repaired
 from runner.errors import ConfigError, UsageError
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
@@ -93,7 +94,7 @@ def dump(lines: Sequence[Line]) -> bytes:
         body = line["request"]["body"]
         short = {**line, "request": {**line["request"], "body": _shortened(body, bodies)}}
         bodies.append(body)
-        out.append(json.dumps(short, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        out.append(json_line(short, separators=(", ", ": ")) + b"\n")
     return b"".join(out)
 
 
@@ -130,7 +131,7 @@ def read_tape(path: Path) -> list[Line]:
             continue
         try:
             line = json.loads(raw)
-            _Entry.model_validate_json(raw)
+            _Entry.model_validate_json(raw if (plain := repaired(line)) is line else json.dumps(plain))
             if line["entry"] != len(lines):
                 raise ValueError(f"entry {len(lines)} must stand here, not entry {line['entry']}")
             line["request"]["body"] = _whole(line["request"]["body"], lines)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
+from runner.encoding import json_line
 from runner.errors import InfraError, RunError
 from runner.sandbox.stream import Chunk
 from runner.wire.frames import Line, LineFramer, Oversize
@@ -97,9 +98,7 @@ class Control:
         lines = []
         with self._asked("collect", {"run": run}) as queue:
             while "entry" in (message := self._reply(queue, "collect", _COLLECT_SILENCE_S)):
-                text = json.dumps(message["entry"], ensure_ascii=False, separators=(",", ":"))
-                # A lone surrogate can come out of a client's JSON; no UTF-8 file can hold it.
-                lines.append(text.encode("utf-8", "replace"))
+                lines.append(json_line(message["entry"]))
         if message["count"] != len(lines):
             raise InfraError(f"model gateway: collect announced {message['count']} entries and sent {len(lines)}")
         return lines

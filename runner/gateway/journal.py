@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from runner.errors import InfraError
+from runner.encoding import validated
+from runner.errors import InternalError
 
 #: `fault`: a main request that got a fault instead of its step's answer.
 Kind = Literal["main", "side", "miss", "refused", "fault"]
@@ -139,18 +140,20 @@ class Entry(Part):
 def parse_journal(lines: Iterable[bytes]) -> list[Entry]:
     """Entries in order of arrival. Empty lines are skipped.
 
-    :raises InfraError: a line is not an entry (a gateway of another version, or a torn file).
+    :raises InternalError: a line is not an entry (a gateway of another version, or a torn file).
     """
     entries = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            entries.append(Entry.model_validate_json(line))
+            entries.append(validated(Entry, line, raw=True))
         except ValidationError as problem:
             first = problem.errors()[0]
             at = ".".join(str(part) for part in first["loc"])
-            raise InfraError(f"model journal, line {number}: {at or 'the line'}: {first['msg']}") from None
+            raise InternalError(f"model journal, line {number}: {at or 'the line'}: {first['msg']}") from None
+        except (ValueError, RecursionError) as problem:
+            raise InternalError(f"model journal, line {number}: {problem}") from None
     return sorted(entries, key=lambda entry: entry.seq)
 
 

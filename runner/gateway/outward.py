@@ -19,14 +19,17 @@ from typing import Any
 
 from docker import DockerClient
 
+from runner import redact
 from runner.config.catalog import Catalog
+from runner.config.keys import SHORTEST
 from runner.config.loaded_sweep import LoadedSweep
-from runner.config.source import Place
+from runner.config.source import Place, shown
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError
 from runner.sandbox.container import USER, engine_errors
 from runner.sandbox.host import authorities
 from runner.sandbox.labels import labels
+from runner.secret_forms import Forms
 
 PRIVATE_TARGET = "/private"
 _POLICY = "policy.json"
@@ -55,9 +58,12 @@ class Outward:
             return None
         there = os.environ if environ is None else environ
         found = {name: _Files(loaded, one, there) for name, one in wanted.items()}
+        keys = {name: one.key() for name, one in found.items() if one.upstream.key is not None}
+        redact.know(keys.values())
+        _demand_no_key(loaded, keys)
         return cls(
             wanted,
-            {name: one.key() for name, one in found.items() if one.upstream.key is not None},
+            keys,
             {name: one.authorities() for name, one in found.items() if one.upstream.base_url.startswith("https:")},
         )
 
@@ -91,6 +97,17 @@ class Outward:
         }
 
 
+def _demand_no_key(loaded: LoadedSweep, keys: Mapping[str, str]) -> None:
+    """Raise ConfigError where a file of this sweep says a key: what stands there is copied into records and agents."""
+    forms = {name: Forms([key]) for name, key in keys.items()}
+    files = {path: path.read_bytes() for path in (loaded.root / name for name in loaded.digests) if path.is_file()}
+    for path, data in {**files, loaded.path: loaded.source}.items():
+        for name, found in forms.items():
+            for start, _ in found.spans(data)[:1]:
+                told = f"this line holds the key of model '{name}'; a file says where a key is, never the key itself"
+                raise ConfigError(shown(path), data.count(b"\n", 0, start) + 1, told)
+
+
 def _is_pem(text: str) -> bool:
     try:
         ssl.create_default_context(cadata=text)
@@ -121,6 +138,10 @@ class _Files:
             raise self._error(("key", name), problem)
         if not value.isascii() or not value.isprintable() or " " in value:
             raise self._error(("key", name), f"{where} does not hold a key alone")
+        if len(value) < SHORTEST or value.isdigit():
+            # Nor would it be a secret: what is kept says such words and numbers of its own.
+            told = f"{where} holds a key that cannot be struck out of what is kept"
+            raise self._error(("key", name), f"{told}; it must have {SHORTEST} characters or more, not digits alone")
         return value
 
     def authorities(self) -> str:

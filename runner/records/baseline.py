@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from runner.config.base import Id
+from runner.encoding import repaired, validated
 from runner.errors import UsageError
 from runner.records.lock import check_lock
 from runner.regular import read_regular, unreadable
@@ -59,13 +60,14 @@ def freeze(name: str, report: Report, date: datetime) -> Baseline:
 
 def render(baseline: Baseline) -> str:
     """One JSON object; ends with a line feed."""
-    return json.dumps(baseline.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    value = repaired(baseline.model_dump())
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load(path: Path) -> Baseline:
     """Raises UsageError, naming the file, for what is not a baseline."""
     try:
-        found = Baseline.model_validate_json(read_regular(path, links=True))
+        found = validated(Baseline, read_regular(path, links=True))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; `acpbench baseline DIR NAME` makes one") from None
     except OSError as error:

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from runner import plan
 from runner.config.base import on_disk
 from runner.config.nearest import quoted, suggest
+from runner.encoding import repaired, written_out
 from runner.errors import InfraError, UsageError
 from runner.plan import Cell
 from runner.records.lock import check_lock
@@ -48,6 +49,10 @@ _IDS = ("arm", "adapter", "surface", "fixture", "policy", "model", "reset")
 _LARGEST = 2**63 - 1
 #: What an attempt's folder is called.
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+#: Told why a record is left out.
+LeftOut = Callable[[UsageError], None]
 
 
 class DiskFull(InfraError):
@@ -76,17 +81,20 @@ class AttemptDir:
         return _write(self.path / name, data)
 
     def write_json(self, name: str, value: Any) -> Path:
-        """Write a value as JSON (indented; text that is no Unicode survives as escapes)."""
-        return self.write_bytes(name, _json(value))
+        """Write a value as JSON, indented; text that is no Unicode is written out (`runner.encoding`)."""
+        return self.write_bytes(name, _json(written_out(value)))
 
     def write_lines(self, name: str, lines: Iterable[str | bytes]) -> Path:
         """Write lines, each given without its newline."""
-        encoded = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line for line in lines)
+        encoded = (_bytes(line) if isinstance(line, str) else line for line in lines)
         return self.write_bytes(name, b"".join(line + b"\n" for line in encoded))
 
     def commit(self, record: Record) -> Path:
         """Write record.json: from now on the attempt counts. Files written by others (frames.jsonl, ...) are flushed
-        to the disk first. Raises ValueError for a record of another attempt or a second commit."""
+        to the disk first. Raises ValueError for a record of another attempt or a second commit.
+
+        `record` is written out already (`Record.written_out`).
+        """
         if (record.cell, record.attempt) != (self.cell, self.number):
             raise ValueError(f"record of {record.cell}/{record.attempt} in {self.path}")
         if (self.path / _RECORD).exists():
@@ -162,7 +170,7 @@ class SweepDir:
     def lock(self) -> dict[str, Any]:
         """lock.json. Raises UsageError if it cannot be read, or is none of this version's."""
         path = self.path / "lock.json"
-        return check_lock(_read_json(path), path)
+        return check_lock(repaired(_read_json(path)), path)
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
@@ -187,15 +195,27 @@ class SweepDir:
             _flush(folder.parent)
         return AttemptDir(folder / str(number), cell.name, number)
 
-    def records(self) -> Iterator[Record]:
-        """Every committed record, in the plan's order, attempts ascending. An unreadable one: UsageError names it."""
-        for _, path in self._attempts():
-            if is_there(path / _RECORD):
-                yield _record(path)
+    def records(self, left_out: LeftOut | None = None) -> Iterator[Record]:
+        """Every committed record, in the plan's order, attempts ascending.
 
-    def latest(self) -> dict[str, Record]:
-        """Cell name -> the record of its last committed attempt; cells without one are not in it."""
-        return {record.cell: record for record in self.records()}
+        left_out: told of each record that cannot be read, which is then left out. None: UsageError names the first.
+        """
+        for _, path in self._attempts():
+            if not is_there(path / _RECORD):
+                continue
+            try:
+                record = _record(path)
+            except UsageError as problem:
+                if left_out is None:
+                    raise
+                left_out(problem)
+                continue
+            yield record
+
+    def latest(self, left_out: LeftOut | None = None) -> dict[str, Record]:
+        """Cell name -> the record of its last committed attempt; cells without one are not in it. `left_out`: as
+        for `records`."""
+        return {record.cell: record for record in self.records(left_out)}
 
     def unfinished(self) -> list[Path]:
         """Folders of attempts without a record: cut short, or still running."""
@@ -283,7 +303,7 @@ def _numbers(folder: Path) -> list[int]:
 
 def _record(attempt: Path) -> Record:
     path = attempt / _RECORD
-    value = _read_json(path)
+    value = repaired(_read_json(path))
     version = value.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
         told = f"has schema version {quoted(version)}; this acpbench reads {SCHEMA_VERSION}"
@@ -343,8 +363,15 @@ def _near(path: Path) -> str:
 
 
 def _json(value: Any) -> bytes:
-    # ASCII escapes keep file names that are no Unicode (lone surrogates); NaN is refused, it is not JSON.
-    return json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+    return json.dumps(repaired(value), indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _bytes(line: str) -> bytes:
+    """A name's own bytes; half of a surrogate pair, which never had any, is written out."""
+    try:
+        return line.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return line.encode("utf-8", "backslashreplace")
 
 
 def _write(path: Path, data: bytes) -> Path:

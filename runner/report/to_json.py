@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from runner.encoding import validated
 from runner.report.model import Report
 from runner.visible import json_text
 
@@ -15,4 +16,4 @@ def render(report: Report) -> str:
 
 def load(text: str) -> Report:
     """A report that `render` wrote. Raises pydantic's ValidationError where it is not one."""
-    return Report.model_validate_json(text)
+    return validated(Report, text)

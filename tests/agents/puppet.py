@@ -7,6 +7,7 @@ hostile tests through an adapter that is written by the test (`tests.engine.lab`
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import json
@@ -19,6 +20,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -247,7 +249,7 @@ class Puppet:
         """A file below the session's cwd, written by the agent itself."""
         path = os.path.join(self.cwd, act["path"])
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(act["text"])
 
     def do_python(self, act: Act) -> None:
@@ -317,6 +319,10 @@ class Puppet:
     def do_repeat(self, act: Act) -> None:
         for _ in range(act["times"]):
             self.play(act["acts"])
+
+    def do_packed(self, act: Act) -> None:
+        """Acts with words that no configuration may hold: base64 of their deflated JSON."""
+        self.play(json.loads(zlib.decompress(base64.b64decode(act["acts"]))))
 
     def do_ask(self, act: Act) -> None:
         options = [

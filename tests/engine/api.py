@@ -7,6 +7,7 @@ import json
 import socketserver
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -37,6 +38,8 @@ class Reply:
     cut: bool = False
     hang: bool = False
     silent: bool = False
+    #: In place of `body`: written one after the other, each by itself.
+    pieces: tuple[bytes, ...] = ()
 
 
 class Api(socketserver.ThreadingUnixStreamServer):
@@ -86,10 +89,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         for name, value in {"content-type": "application/json", "organization": "acme", **reply.headers}.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(reply.body) + 10 * (reply.cut or reply.hang)))
+        size = sum(map(len, reply.pieces)) or len(reply.body)
+        self.send_header("content-length", str(size + 10 * (reply.cut or reply.hang)))
         self.end_headers()
-        self.wfile.write(reply.body)
-        self.wfile.flush()
+        for piece in reply.pieces or (reply.body,):
+            self.wfile.write(piece)
+            self.wfile.flush()
+            if reply.pieces:
+                time.sleep(0.02)
         if reply.hang:
             self.rfile.read()
         self.close_connection = self.close_connection or reply.cut

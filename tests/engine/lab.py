@@ -5,8 +5,10 @@ A sweep in it is run exactly as the command runs it; nothing is stubbed.
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +67,11 @@ PEER_SURFACE = {
 def repaired() -> str:
     """src/semver.js of the fixture's solution: its three tests pass."""
     return (REPOSITORY / "fixtures/semver/solution/src/semver.js").read_text(encoding="utf-8")
+
+
+def packed(acts: Sequence[Act]) -> Act:
+    """Acts with words that no configuration may hold: keys, text that is no Unicode."""
+    return {"do": "packed", "acts": base64.b64encode(zlib.compress(json.dumps(acts).encode())).decode()}
 
 
 class Lab:

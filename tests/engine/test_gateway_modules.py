@@ -12,6 +12,7 @@ from docker import DockerClient
 from runner.config.cassette import NORMALISER_VERSION
 from runner.sandbox.images import Images
 from runner.sandbox.throwaway import output
+from tests.unit.secret_texts import FORMS, KEY, says
 
 pytestmark = pytest.mark.engine
 
@@ -29,6 +30,7 @@ def node(engine: DockerClient) -> Node:
             'import { readAnswer } from "/opt/gateway/answers.mjs";'
             'import { origin } from "/opt/gateway/upstream.mjs";'
             'import { redactor } from "/opt/gateway/redact.mjs";'
+            'import { striker } from "/opt/gateway/strike.mjs";'
             f"const given = {json.dumps(given)};"
             f"console.log(JSON.stringify({expression}));"
         )
@@ -278,3 +280,35 @@ def test_an_answer_that_says_nothing_of_tokens_has_none(node: Node) -> None:
 def test_an_address_is_host_and_port(node: Node) -> None:
     urls = ["https://api.example.com/v1", "http://localhost:8080", "http://a.example", "https://[::1]:9/x"]
     assert node("given.map(origin)", urls) == ["api.example.com:443", "localhost:8080", "a.example:80", "[::1]:9"]
+
+
+def test_the_gateway_strikes_every_form(node: Node) -> None:
+    given = {"key": KEY, "texts": [f"before {form} after" for form in FORMS.values()]}
+    found = node("given.texts.map(redactor([given.key]))", given)
+    for name, text in zip(FORMS, found, strict=True):
+        assert not says(text.encode("latin-1")), name
+        assert text.startswith("before "), name
+        assert text.endswith(" after"), name
+    innocent = ["no key here", "zq-live", '{"a": "\\n\\u0041"}', "ünïcode 😀", "\\" * 9]
+    assert node("given.map(redactor(['zq-live-key-of-nobody']))", innocent) == innocent
+
+
+#: Of each text, cut in two at every place (with three bytes by themselves after it): what comes out, where it differs.
+CUT = """given.texts.flatMap((text) => {
+  const bytes = Buffer.from(text, "latin1");
+  const whole = redactor([given.key])(text);
+  const wrong = [];
+  for (let at = 1; at < bytes.length; at += 1) {
+    const strike = striker([given.key], false);
+    const cuts = [0, at, Math.min(at + 3, bytes.length), bytes.length];
+    const parts = cuts.slice(1).map((end, n) => strike.push(bytes.subarray(cuts[n], end)));
+    const out = Buffer.concat([...parts, strike.end()]).toString("latin1");
+    // Two keys side by side are struck as one, or as two.
+    if (out.replace(/\\*+/g, "*") !== whole.replace(/\\*+/g, "*")) wrong.push([at, out]);
+  }
+  return wrong;
+})"""
+
+
+def test_a_chunk_may_end_anywhere(node: Node) -> None:
+    assert node(CUT, {"key": KEY, "texts": [f"b {form} a" for form in FORMS.values()]}) == []

@@ -323,3 +323,12 @@ def test_a_run_whose_times_are_left_out_is_said_here_too() -> None:
     found = judge(base, new)
     assert only(found, "to_result_ms").verdict == "insufficient"
     assert [one for one in found.warnings if one.id == "times-left-out"] == [warning]
+
+
+@pytest.mark.parametrize(
+    "name", ["permission_options.allow:allow_once", r"updates.caf\udce9", "updates.", "updates. $x$"]
+)
+def test_a_live_models_counts_by_name_inform_whatever_an_agent_calls_them(name: str) -> None:
+    one = arm({}, {name: [1.0, 2.0, 1.0]})
+    (found,) = [verdict for verdict in judge(one, one).verdicts if verdict.kind == "sampled"]
+    assert (found.metric, found.gated) == (name, False)

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from runner.errors import UsageError
+from runner.findings import build as build_module
 from runner.findings.actions import actions, distinct, usual
 from runner.findings.build import build
-from runner.findings.loaded import file_entry, load, member, model_entry
+from runner.findings.loaded import Study, file_entry, load, member, model_entry
+from runner.findings.model import Finding
 from runner.findings.published import CLAIMS
+from runner.findings.render import markdown, table, to_json
 from tests.unit.findings.conftest import Measured
 from tests.unit.findings.lab import ADAPTER, PLANTED, Do, Lab, study
 
@@ -229,3 +232,55 @@ def test_torn_evidence_is_named_and_what_is_whole_is_shown(tmp_path: Path) -> No
     (tmp_path / "fsdiff.json").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match=r"fsdiff\.json: not JSON"):
         file_entry(tmp_path, "/etc/passwd")
+
+
+def test_one_odd_run_is_named_and_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few("boundary", "veto").write(tmp_path / "dir")
+    odd, other = (run.name for run in load(tmp_path / "dir").studies[0].runs[:2])
+    first = build_module.RULES[0]
+
+    def picky(studied: Study) -> list[Finding]:
+        if odd in {run.name for run in studied.runs}:
+            raise KeyError("a word that nobody knew")
+        return first(studied)
+
+    def broken(_: Study) -> list[Finding]:
+        raise TypeError("on every run")
+
+    whole = build(tmp_path / "dir")
+    monkeypatch.setattr(build_module, "RULES", (picky, *build_module.RULES[1:]))
+    found = build(tmp_path / "dir")
+    assert {one.id for one in found.findings} == {one.id for one in whole.findings}
+    assert found.excluded == {
+        **whole.excluded,
+        odd: "rule 'test_loaded' fails on it: KeyError: 'a word that nobody knew'",
+    }
+    assert other not in found.excluded
+    monkeypatch.setattr(build_module, "RULES", (broken,))
+    assert build(tmp_path / "dir").findings == []
+
+
+def test_text_that_is_no_unicode_ends_no_rule(tmp_path: Path) -> None:
+    """In every text of a record, of the program and of what lay outside: findings are made and can be read."""
+
+    def spoiled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: spoiled(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [spoiled(part) for part in value]
+        return f"{value}\udcff" if isinstance(value, str) and "/" in value and "runs" not in value else value
+
+    few("boundary", "veto").write(tmp_path / "dir")
+    for folder in (tmp_path / "dir/runs").glob("*/1"):
+        for name in ("fsdiff.json", "program.json"):
+            if (folder / name).exists():
+                (folder / name).write_text(json.dumps(spoiled(json.loads((folder / name).read_text()))))
+        record = json.loads((folder / "record.json").read_text())
+        for change in (record["verdict"] or {}).get("changes", []):
+            change["path"] += "\udcff"
+        record["reason"] = "\ud800"
+        (folder / "record.json").write_text(json.dumps(record))
+    found = build(tmp_path / "dir")
+    assert found.findings
+    for render in (table, markdown, to_json):
+        render(found).encode("utf-8")

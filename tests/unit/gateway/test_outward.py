@@ -13,9 +13,12 @@ from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.errors import ConfigError, UsageError
 from runner.gateway.outward import Outward, WayOut
+from runner.redact import spoken
 from tests.certificates import certificate
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
+from tests.unit.secret_texts import FORMS, says
+from tests.unit.secret_texts import KEY as SAID
 
 KEY = "sk-test-0123456789abcdef"
 PEM, OTHER = certificate("authority")[0], certificate("machine")[0]
@@ -61,6 +64,8 @@ def test_a_key_of_a_file(root: Path, around: tuple[bytes, bytes]) -> None:
         ("{env: BIG_KEY}", {"BIG_KEY": "  "}, "the environment variable BIG_KEY is empty or not set"),
         ("{env: BIG_KEY}", {"BIG_KEY": "two words"}, "does not hold a key alone"),
         ("{env: BIG_KEY}", {"BIG_KEY": "a\nb"}, "does not hold a key alone"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "seven77"}, "it must have 8 characters or more, not digits alone"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "1234567890"}, "holds a key that cannot be struck out of what is kept"),
         ("{file: nowhere}", {}, "nowhere cannot be read: No such file or directory"),
         ("{file: .}", {}, "cannot be read: Is a directory"),
         ("{file: /dev/zero}", {}, "/dev/zero is larger than 4 MiB"),
@@ -73,7 +78,24 @@ def test_a_key_that_is_not_there_is_told_without_it(root: Path, key: str, enviro
         Outward.of(sweep, ["live/big"], environ)
     assert "configs/models/big.yaml:5: model 'big': " in str(caught.value)
     assert words in str(caught.value)
-    assert "two words" not in str(caught.value)
+    assert not any(value in str(caught.value) for value in environ.values() if value.strip())
+
+
+@pytest.mark.parametrize("form", ["plain", "base64 inside, 1", "percent", "unicode some", "hex"])
+def test_a_file_of_the_sweep_that_says_the_key_is_refused(root: Path, form: str) -> None:
+    sweep = root / "configs/sweeps/small.yaml"
+    write(sweep, f"{sweep.read_text()}# {FORMS[form]}\n")
+    with pytest.raises(
+        ConfigError, match=r"this line holds the key of model 'big'; a file says where a key is"
+    ) as told:
+        Outward.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
+    assert f"small.yaml:{len(sweep.read_text().splitlines())}: " in str(told.value)
+    assert not says(str(told.value).encode())
+
+
+def test_what_is_printed_from_then_on_holds_no_key(root: Path) -> None:
+    Outward.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
+    assert not says(spoken(f"it said: {FORMS['base64']} {SAID}").encode())
 
 
 def test_the_private_file_is_its_users_alone(root: Path) -> None:

@@ -35,7 +35,7 @@ from runner.findings.model import Findings
 from runner.gateway.journal import Entry, parse_journal
 from runner.records import baseline
 from runner.records.schema import Record
-from runner.records.store import SweepDir
+from runner.records.store import _IDS, SweepDir
 from runner.report import github, html, junit, markdown, table, to_csv, to_json, verdicts
 from runner.report.build import of_directory
 from runner.report.model import Report
@@ -63,7 +63,7 @@ NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False,
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXT)
 ANYTHING = st.recursive(SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=2), maps(inner)), max_leaves=4)
 #: Members whose values decide where a record belongs.
-FIXED = {"cell", "attempt", "schema_version", "arm", "outcome", "started_at", "replicate", "warmup", "sampled"}
+FIXED = {*_IDS, "cell", "attempt", "schema_version", "arm", "outcome", "started_at", "replicate", "warmup", "sampled"}
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import DockerClient
 
 from runner.config.catalog import Catalog
-from runner.config.fixture import Verify, VerifyLimits
-from runner.verifier import findings_of, verdict_of, verifier_spec
+from runner.config.fixture import Fixture, Verify, VerifyLimits
+from runner.errors import InfraError
+from runner.sandbox.channel import GuestBroken, GuestGone, GuestSilent
+from runner.sandbox.container import ENDED_WELL, OUT_OF_MEMORY, Spec
+from runner.verifier import Verifier, findings_of, verdict_of, verifier_spec
 
 TAP = "TAP version 13\nok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass {passes}\n# fail {fails}\n# cancelled 0\n"
 VERIFY = Verify(command=["node", "--test"], parser="node-test", tests=3, protected=["test"])
@@ -97,4 +102,57 @@ def test_what_the_verdict_or_its_patch_lacks_is_a_finding() -> None:
 def test_the_container_s_limits_are_the_fixture_s() -> None:
     limits = VerifyLimits(memory_mb=300, cpus=0.5, pids=64)
     spec = verifier_spec(limits, name="v", image="i", labels={}, guest_volume="g")
-    assert (spec.memory_bytes, spec.cpus, spec.pids, spec.network) == (300 * 10**6, 0.5, 64, "none")
+    assert (spec.memory_bytes, spec.cpus, spec.pids, spec.network) == ((300 + GUEST_RESERVE_MB) * 10**6, 0.5, 64, "none")
+
+
+class Lost:
+    """A verifier's channel and container: the tests begin (or not), then `problem`; how the container ended."""
+
+    def __init__(self, verifier: Verifier, problem: Exception, how: str | None, begun: bool) -> None:
+        self._verifier, self._problem, self._how, self._begun = verifier, problem, how, begun
+
+    def call(self, *_: Any, **__: Any) -> dict[str, Any]:
+        if self._begun:
+            self._verifier._hear({"event": "testing"})
+        raise self._problem
+
+    def ending(self, _within_s: float) -> str | None:
+        return self._how
+
+
+def lost(problem: Exception, how: str | None, *, begun: bool = True) -> Verifier:
+    verifier = Verifier(
+        DockerClient(base_url="tcp://127.0.0.1:1", version="1.41"), Spec("v", "i", [], {}, {}), nullcontext()
+    )
+    ends: Any = Lost(verifier, problem, how, begun)
+    verifier._channel = verifier._container = ends
+    return verifier
+
+
+FIXTURE = Fixture(id="f", title="t", tree="0" * 40, commit="0" * 40, prompt="p", verify=VERIFY)
+GONE, BROKEN = GuestGone("the guest is gone"), GuestBroken("the guest's channel broke: no message")
+
+
+@pytest.mark.parametrize(
+    ("problem", "how", "words"),
+    [(GONE, OUT_OF_MEMORY, "out of memory"), (GONE, "exit code 137", "137"), (BROKEN, None, "channel broke")],
+)
+def test_tests_that_end_their_verifier_have_failed(problem: Exception, how: str | None, words: str) -> None:
+    judged = lost(problem, how).judge(FIXTURE, b"", "", 1)
+    assert not judged.verdict.passed
+    assert words in judged.verdict.reason
+    assert [finding.id for finding in judged.findings] == ["verifier-ended"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "how", "begun"),
+    [
+        (GONE, OUT_OF_MEMORY, False),  # before they began
+        (GONE, None, True),  # the container runs
+        (GONE, ENDED_WELL, True),  # its channel ended first
+        (GuestSilent("no answer"), "exit code 137", True),
+    ],
+)
+def test_a_verifier_that_is_lost_otherwise_is_our_fault(problem: Exception, how: str | None, begun: bool) -> None:
+    with pytest.raises(InfraError):
+        lost(problem, how, begun=begun).judge(FIXTURE, b"", "", 1)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import stats
-from runner.encoding import repaired
+from runner.encoding import has_surrogate, repaired, text_written_out
 from runner.errors import UsageError
 from runner.plan import Cell
 from runner.records.schema import Record
@@ -88,8 +88,9 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
     """
     import pyarrow.parquet as parquet
 
+    _demand_utf8(history)
     records = list(sweep.records(left_out))
-    night = _night(sweep.path.resolve().name, records)
+    night = _night(text_written_out(sweep.path.resolve().name), records)
     target = history / f"{night}.parquet"
     if target.exists():
         return None
@@ -116,6 +117,8 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
+    _demand_utf8(history)
+    metric = repaired(metric)
     files = sorted(map(str, history.glob("*.parquet")))
     if not files:
         raise UsageError(f"{history}: no history yet; `acpbench nightly` and `acpbench history --add DIR` write it")
@@ -190,6 +193,11 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
             figure.savefig(file, dpi=130)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written: {error}") from None
+
+
+def _demand_utf8(history: Path) -> None:
+    if has_surrogate(str(history)):
+        raise UsageError(f"{history}: a name that is not UTF-8, which Parquet's library cannot open; give another one")
 
 
 def _night(directory: str, records: Iterable[Record]) -> str:

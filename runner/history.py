@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import stats
-from runner.encoding import repaired
+from runner.encoding import has_surrogate, repaired, text_written_out
 from runner.errors import UsageError
 from runner.plan import Cell
 from runner.records.schema import Record
@@ -92,8 +92,9 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
     """
     import pyarrow.parquet as parquet
 
+    _demand_utf8(history)
     records = list(sweep.records(left_out))
-    night = _night(sweep.path.resolve().name, records)
+    night = _night(text_written_out(sweep.path.resolve().name), records)
     target = history / f"{night}.parquet"
     if target.exists():
         return None
@@ -120,6 +121,8 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
+    _demand_utf8(history)
+    metric = repaired(metric)
     found = sorted(history.glob("*.parquet"))
     if not found:
         raise UsageError(f"{history}: no history yet; `acpbench nightly` and `acpbench history --add DIR` write it")
@@ -219,6 +222,11 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
 def _label(text: str) -> str:
     """Text in a picture; the library hides what begins with `_`."""
     return one_line(text, _LABEL).lstrip("_") or "-"
+
+
+def _demand_utf8(history: Path) -> None:
+    if has_surrogate(str(history)):
+        raise UsageError(f"{history}: a name that is not UTF-8, which Parquet's library cannot open; give another one")
 
 
 def _night(directory: str, records: Iterable[Record]) -> str:

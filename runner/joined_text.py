@@ -61,13 +61,13 @@ class Joined:
     def __init__(self, forms: Forms) -> None:
         self._literals = [form.decode("ascii") for form in forms.literals]
         self._firsts = {form[0] for form in self._literals}
-        #: The last two characters of a beginning -> beginnings, the longest first.
-        self._ends: dict[str, list[str]] = {}
-        for form in sorted(self._literals, key=len, reverse=True):
-            for size in range(len(form) - 1, 1, -1):
-                self._ends.setdefault(form[size - 2 : size], []).append(form[:size])
+        #: The last two characters of a beginning -> (its length, its form), the longest first.
+        self._ends: dict[str, list[tuple[int, str]]] = {}
+        for form in self._literals:
+            for size in range(2, len(form)):
+                self._ends.setdefault(form[size - 2 : size], []).append((size, form))
         for beginnings in self._ends.values():
-            beginnings.sort(key=len, reverse=True)
+            beginnings.sort(key=lambda one: -one[0])
         #: By stream and place: the secret's beginning with which it ended, and where that stands.
         self._open: dict[Any, tuple[str, list[_Part]]] = {}
         self.found: dict[int, list[Place]] = {}
@@ -100,9 +100,9 @@ class Joined:
 
     def _beginning(self, text: str) -> int:
         """Length of the longest beginning of a secret that `text` ends with."""
-        for beginning in self._ends.get(text[-2:], ()):
-            if text.endswith(beginning):
-                return len(beginning)
+        for size, form in self._ends.get(text[-2:], ()):
+            if size <= len(text) and text.endswith(form[:size]):
+                return size
         return int(text[-1:] in self._firsts)
 
     def _strike(self, parts: list[_Part], start: int, end: int) -> None:

@@ -18,8 +18,6 @@ const SHORTEST = 8;
 const LAYERS = 3;
 // Characters of a key at a text's end that are taken for it.
 const EDGE = 12;
-// Where a beginning of a key is looked for: no form is longer.
-const TAIL = 16 * 1024;
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
 const CODE = "(?:u00|U000000)[0-7][0-9a-fA-F]|u\\{0{0,4}[0-7]?[0-9a-fA-F]\\}|x[0-7][0-9a-fA-F]|[01][0-7]{2}|[nr][ \\t]{0,256}";
 const OTHERS = [
@@ -43,16 +41,18 @@ export class Forms {
     const signs = [...new Set(this.literals.join(""))].filter((c) => !/[A-Za-z0-9 \\]/.test(c)).map((c) => `\\x${c.charCodeAt(0).toString(16)}`);
     this.token = new RegExp(`(?<!\\\\)\\\\+(?:${CODE}${signs.length > 0 ? `|[${signs.join("")}]` : ""})|${OTHERS}`, "g");
     this.firsts = new Set(this.literals.map((form) => form[0]));
-    // The last two characters of a beginning -> beginnings, the longest first.
+    // Where a beginning of a key is looked for: no form is longer.
+    this.tail = Math.max(16 * 1024, 16 * Math.max(0, ...this.literals.map((form) => form.length)));
+    // The last two characters of a beginning -> {size, form}, the longest first.
     this.ends = new Map();
     for (const form of this.literals) {
       for (let size = 2; size < form.length; size += 1) {
         const end = form.slice(size - 2, size);
         if (!this.ends.has(end)) this.ends.set(end, []);
-        this.ends.get(end).push(form.slice(0, size));
+        this.ends.get(end).push({ size, form });
       }
     }
-    for (const beginnings of this.ends.values()) beginnings.sort((a, b) => b.length - a.length);
+    for (const beginnings of this.ends.values()) beginnings.sort((a, b) => b.size - a.size);
   }
 
   spans(text) {
@@ -81,7 +81,7 @@ export class Forms {
 
   hold(whole) {
     if (this.literals.length === 0) return whole.length;
-    const text = whole.slice(-TAIL);
+    const text = whole.slice(-this.tail);
     let first = text.length;
     for (const [layer, back] of this.#layers(text)) {
       const unfinished = UNFINISHED.exec(layer.slice(-64));
@@ -93,8 +93,8 @@ export class Forms {
 
   /** Length of the longest beginning of a form that `text` ends with. */
   beginning(text) {
-    const found = (this.ends.get(text.slice(-2)) ?? []).find((one) => text.endsWith(one));
-    return found?.length ?? (this.firsts.has(text.slice(-1)) ? 1 : 0);
+    const found = (this.ends.get(text.slice(-2)) ?? []).find(({ size, form }) => size <= text.length && text.endsWith(form.slice(0, size)));
+    return found?.size ?? (this.firsts.has(text.slice(-1)) ? 1 : 0);
   }
 
   /** The span of a key that was cut at the end of `text`; []: there is none. */

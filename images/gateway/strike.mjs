@@ -37,7 +37,7 @@ class Bytes {
     this.text += text;
     const spans = this.forms.spans(this.text);
     let cut = this.forms.hold(this.text);
-    if (this.text.length - cut > MOST) cut = this.text.length;
+    if (this.text.length - cut > Math.max(MOST, this.forms.tail)) cut = this.text.length;
     // The end of one key may be the beginning of another.
     for (const [start, end] of spans) if (start < cut && end > cut) cut = end;
     return this.#upto(cut, spans);

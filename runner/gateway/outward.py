@@ -36,6 +36,8 @@ _POLICY = "policy.json"
 _SOCKETS = "/upstream"
 #: Largest file that is read for a key or a certificate, bytes: the bundle of all public authorities has 200 kB.
 _LARGEST = 4 << 20
+#: Longest key, characters: an HTTP header takes hardly more.
+_LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ class _Files:
             # Nor would it be a secret: what is kept says such words and numbers of its own.
             told = f"{where} holds a key that cannot be struck out of what is kept"
             raise self._error(("key", name), f"{told}; it must have {SHORTEST} characters or more, not digits alone")
+        if len(value) > _LONGEST:
+            raise self._error(("key", name), f"{where} holds more than {_LONGEST} characters, which is no key")
         return value
 
     def authorities(self) -> str:

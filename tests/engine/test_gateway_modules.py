@@ -29,7 +29,7 @@ def node(engine: DockerClient) -> Node:
             'import { VERSION, normalise, again, rulesOf, differences } from "/opt/gateway/normalise.mjs";'
             'import { readAnswer } from "/opt/gateway/answers.mjs";'
             'import { origin } from "/opt/gateway/upstream.mjs";'
-            'import { redactor } from "/opt/gateway/redact.mjs";'
+            'import { redactor, struckParts } from "/opt/gateway/redact.mjs";'
             'import { striker } from "/opt/gateway/strike.mjs";'
             f"const given = {json.dumps(given)};"
             f"console.log(JSON.stringify({expression}));"
@@ -291,6 +291,17 @@ def test_the_gateway_strikes_every_form(node: Node) -> None:
         assert text.endswith(" after"), name
     innocent = ["no key here", "zq-live", '{"a": "\\n\\u0041"}', "ünïcode 😀", "\\" * 9]
     assert node("given.map(redactor(['zq-live-key-of-nobody']))", innocent) == innocent
+
+
+def test_what_looks_like_a_key_is_struck_over_chunks(node: Node) -> None:
+    shape = "sk-" + "Zz9" * 12
+    given = [
+        ["a " + shape[:5], shape[5:20], shape[20:] + " b"],
+        ["Bear", "er " + "t0k." * 3, "t0k." * 6],
+        ["sk-", "no"],
+    ]
+    found = node("given.map(struckParts)", given)
+    assert found == [["a ***", "***", "*** b"], ["Bear", "er ***", "***"], ["sk-", "no"]]
 
 
 #: Of each text, cut in two at every place (with three bytes by themselves after it): what comes out, where it differs.

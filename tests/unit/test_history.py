@@ -215,3 +215,28 @@ def test_what_is_no_history_is_one_line(tmp_path: Path, damage: str) -> None:
         query(history, "to_result_ms")
     assert "\n" not in str(raised.value)
     assert "cannot be read" in str(raised.value)
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    made = sweep(tmp_path, 0, [100.0], exact={"files_changed.caf\udce9": 3})
+    odd = made.path.rename(tmp_path / "caf\udce9")
+    file = append(tmp_path / "history", SweepDir.read(odd))
+    assert file is not None
+    assert file.name == r"caf\udce9-20261101T021701Z.parquet"
+    # As it is printed, or as a shell gives the file's own name.
+    for metric in (r"files_changed.caf\udce9", "files_changed.caf\udce9"):
+        (one,) = query(tmp_path / "history", metric)
+        assert one.nights[0].directory == file.stem
+        plot([one], metric, tmp_path / "\udcff.png")
+    with pytest.raises(UsageError, match="a name that is not UTF-8"):
+        append(tmp_path / "\udcff", SweepDir.read(odd))
+    with pytest.raises(UsageError, match="a name that is not UTF-8"):
+        query(tmp_path / "\udcff", "to_result_ms")
+
+
+def test_a_picture_of_names_that_are_mathematics_to_its_library(tmp_path: Path) -> None:
+    append(tmp_path / "history", sweep(tmp_path, 0, [100.0], exact={r"updates.$\frac$": 3, "updates.\u2028\x00": 4}))
+    for metric in (r"updates.$\frac$", "updates.\u2028\x00"):
+        found = query(tmp_path / "history", metric)
+        plot(found, metric, tmp_path / "one.svg")
+        assert "<svg" in (tmp_path / "one.svg").read_text()

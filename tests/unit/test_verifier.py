@@ -102,7 +102,12 @@ def test_what_the_verdict_or_its_patch_lacks_is_a_finding() -> None:
 def test_the_container_s_limits_are_the_fixture_s() -> None:
     limits = VerifyLimits(memory_mb=300, cpus=0.5, pids=64)
     spec = verifier_spec(limits, name="v", image="i", labels={}, guest_volume="g")
-    assert (spec.memory_bytes, spec.cpus, spec.pids, spec.network) == ((300 + GUEST_RESERVE_MB) * 10**6, 0.5, 64, "none")
+    assert (spec.memory_bytes, spec.cpus, spec.pids, spec.network) == (
+        (300 + GUEST_RESERVE_MB) * 10**6,
+        0.5,
+        64,
+        "none",
+    )
 
 
 class Lost:

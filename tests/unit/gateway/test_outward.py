@@ -66,6 +66,7 @@ def test_a_key_of_a_file(root: Path, around: tuple[bytes, bytes]) -> None:
         ("{env: BIG_KEY}", {"BIG_KEY": "a\nb"}, "does not hold a key alone"),
         ("{env: BIG_KEY}", {"BIG_KEY": "seven77"}, "it must have 8 characters or more, not digits alone"),
         ("{env: BIG_KEY}", {"BIG_KEY": "1234567890"}, "holds a key that cannot be struck out of what is kept"),
+        ("{env: BIG_KEY}", {"BIG_KEY": "k" * 4097}, "holds more than 4096 characters, which is no key"),
         ("{file: nowhere}", {}, "nowhere cannot be read: No such file or directory"),
         ("{file: .}", {}, "cannot be read: Is a directory"),
         ("{file: /dev/zero}", {}, "/dev/zero is larger than 4 MiB"),

@@ -49,7 +49,17 @@ from runner.records.store import AttemptDir, DiskFull
 from runner.redact import Redactor
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestRefused, GuestSilent, Reply
 from runner.sandbox.clock import clock_offset_ns
-from runner.sandbox.container import BASE_ENV, GUEST_CAPABILITIES, GUEST_USER, HOME, Container, Gate, Spec
+from runner.sandbox.container import (
+    BASE_ENV,
+    GUEST_CAPABILITIES,
+    GUEST_RESERVE_MB,
+    GUEST_USER,
+    HOME,
+    OUT_OF_MEMORY,
+    Container,
+    Gate,
+    Spec,
+)
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
@@ -209,7 +219,7 @@ class Run:
             mounts=mounts,
             user=GUEST_USER,
             capabilities=GUEST_CAPABILITIES,
-            memory_bytes=(limits.memory_mb if model else _VERIFIER_MEMORY_MB) * _MB,
+            memory_bytes=((limits.memory_mb if model else _VERIFIER_MEMORY_MB) + GUEST_RESERVE_MB) * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
         )
@@ -410,7 +420,9 @@ class Run:
         assert self._container is not None
         lost = self._lost()
         exited = self._played is not None and self._played.exit is not None
-        if lost and not exited and _out_of_memory(self._container):
+        # Its end is the agent's doing where memory ran out: what the guest takes lies within what it is given beyond
+        # the agent's limit. Nothing else of a guest's end can be: an agent is another user.
+        if lost and not exited and self._container.ending(_ENDING_S) == OUT_OF_MEMORY:
             self._errors = [error for error in self._errors if error not in lost]
             self._errors.append(AgentError("ran out of memory, and had the kernel end the container's guest for it"))
         self._container.kill()
@@ -430,6 +442,7 @@ class Run:
         with self._clock.phase("verify"):
             judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s, self._tests)
         self._verdict = judged.verdict
+        self._findings += judged.findings
         self._attempt.write_bytes("workspace.patch", judged.patch)
 
     def _settle(self) -> None:
@@ -569,18 +582,6 @@ class Run:
             disk_exceeded=bool(event.get("disk_exceeded")),
             survivors=list(event.get("survivors", [])),
         )
-
-
-def _out_of_memory(container: Container) -> bool:
-    """Whether a container whose guest is gone or silent has run out of memory.
-
-    While an agent runs this is its doing: what the guest takes lies within what it is given beyond the agent's limit.
-    Nothing else of a guest's end can be: it is another user, whom an agent can neither signal nor stop.
-    """
-    deadline = time.monotonic() + _ENDING_S
-    while (state := container.state()).get("Running") and time.monotonic() < deadline:
-        time.sleep(0.05)  # its channel ends a moment before the container does
-    return bool(state.get("OOMKilled"))
 
 
 def without_git(archive: bytes, folder: str) -> bytes:

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from docker import DockerClient
 
 from runner.config.fixture import Fixture, Verify
-from runner.records.schema import Change, Verdict
-from runner.sandbox.channel import GuestChannel, Reply
-from runner.sandbox.container import BASE_ENV, Container, Gate, Spec
+from runner.records.schema import Change, Finding, Verdict
+from runner.sandbox.channel import GuestBroken, GuestChannel, GuestGone, Reply
+from runner.sandbox.container import BASE_ENV, ENDED_WELL, Container, Gate, Spec
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
 _SUMMARY = re.compile(r"^# (tests|pass|fail) (\d+)$", re.MULTILINE)
 _READY_S = 30.0
+#: Seconds that a container may take to end after its guest has.
+_ENDING_S = 2.0
 
 
 def guest_command(channel: str) -> list[str]:
@@ -31,10 +33,11 @@ def guest_command(channel: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict with the patch it rests on."""
+    """A verdict with the patch it rests on, and what a reader of it must know."""
 
     verdict: Verdict
     patch: bytes
+    findings: list[Finding] = field(default_factory=list)
 
 
 class Verifier:
@@ -43,6 +46,8 @@ class Verifier:
     def __init__(self, client: DockerClient, spec: Spec, gate: Gate) -> None:
         self._container = Container(client, spec, gate)
         self._channel: GuestChannel | None = None
+        #: Since then code that we do not trust runs in it.
+        self._testing = False
 
     def start(self) -> None:
         """Create it, start it and wait for its guest.
@@ -52,7 +57,7 @@ class Verifier:
         self._container.create()
         # Before the start: should that fail, `remove` closes the stream.
         stream = self._container.attach()
-        self._channel = GuestChannel(stream, _ignore, name=f"verifier-{self._container.spec.name}")
+        self._channel = GuestChannel(stream, self._hear, name=f"verifier-{self._container.spec.name}")
         self._container.start()
         self._channel.call("clock", _READY_S)
 
@@ -61,9 +66,23 @@ class Verifier:
     ) -> Judged:
         """Judge the agent's workspace (`agent_tar`: base64 of a gzipped tar, as `collect` gave it).
 
+        A container that ends while the tests run has been ended by them: that is a fail with a finding. (With code 0
+        its guest has ended because its channel did, which they cannot bring about.)
+
         :param tests: tar of an isolated fixture's folder of tests.
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
+        try:
+            return self._judge(fixture, tar, agent_tar, timeout_s, tests)
+        except GuestGone as problem:
+            how = self._container.ending(_ENDING_S) if self._testing else None
+            if self._testing and isinstance(problem, GuestBroken):
+                return ended(str(problem))
+            if how is None or how == ENDED_WELL:
+                raise
+            return ended(how)
+
+    def _judge(self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float, tests: bytes | None) -> Judged:
         assert self._channel is not None, "start() comes first"
         reply = self._channel.call(
             "verify",
@@ -86,9 +105,16 @@ class Verifier:
             self._channel.close()
         self._container.remove()
 
+    def _hear(self, event: Reply) -> None:
+        if event["event"] == "testing":
+            self._testing = True
 
-def _ignore(_event: Reply) -> None:
-    """A verifier's guest has nothing to tell unasked."""
+
+def ended(how: str) -> Judged:
+    """The verdict where the code under test has ended its verifier; `how` the container ended."""
+    reason = f"the verifier's container ended while the tests ran ({how})"
+    verdict = Verdict(passed=False, duration_ms=0.0, reason=reason)
+    return Judged(verdict, b"", [Finding(id="verifier-ended", message=reason)])
 
 
 def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:

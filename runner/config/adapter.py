@@ -156,6 +156,7 @@ class ResultPatterns(Config):
 class Limits(Config):
     """What one run of this agent may use. Megabytes are 10^6 bytes."""
 
+    #: The agent's and its helpers'; what our guest beside it needs is added to it.
     memory_mb: int = Field(default=2048, ge=64, le=MAX_MB)
     cpus: float = Field(default=2.0, ge=0.01, le=1024)
     pids: int = Field(default=512, ge=32, le=1 << 22)

@@ -23,6 +23,8 @@ from .untrusted import AGENT, Untrusted
 #: Children that are just ending when the agent exits are not survivors; where none is left nobody waits.
 _GRACE_S = 0.1
 _GRACE_STEP_S = 0.005
+#: Survivors that are named.
+_MAX_NAMED = 1000
 
 
 class Streams(NamedTuple):
@@ -173,7 +175,7 @@ class Agent:
         while self._left_behind() and time.monotonic() < deadline:
             time.sleep(_GRACE_STEP_S)
         self._untrusted.freeze()
-        return [procs.command_line(process.pid) for process in self._left_behind()]
+        return [procs.command_line(process.pid) for process in self._left_behind()[:_MAX_NAMED]]
 
     def _left_behind(self) -> list[procs.Process]:
         sessions = self._terminals.sessions()

@@ -8,11 +8,19 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
 
 #: Bytes encoded at a time when a reply carries a blob; a multiple of 3, so that the pieces join to one base64 text.
 _BLOB_STEP = 3 * (1 << 18)
+#: Text up to this is sent as JSON text. Longer text is sent as base64 of its UTF-8 in a member `<name>#utf8`: as JSON
+#: it could take six bytes for one, several times over, while the container's memory is the agent's too.
+SHORT_TEXT = 1 << 16
+#: Text that is taken or given in one message. It is held several times over, here in memory that is the agent's too
+#: (`sandbox.container.GUEST_RESERVE_MB`), and as JSON on its way to the agent it must stay below the wire's 64 MiB.
+MAX_TEXT = 8 << 20
+#: Added to a member's name where its value is base64 of UTF-8.
+UTF8 = "#utf8"
 #: Slow operations that may run at once. Started before the agent: it may use up the container's process limit.
 _WORKERS = 3
 
@@ -33,7 +41,7 @@ class Channel:
         self._write_fd = write_fd
         self._lock = threading.Lock()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytearray]:
         """Every line without its line feed, until the host closes; a last line without one is dropped."""
         buffer = bytearray()
         while True:
@@ -43,16 +51,19 @@ class Channel:
                 return
             if not chunk:
                 return
-            seen = len(buffer)
-            buffer += chunk
-            start = 0
-            while (end := buffer.find(b"\n", max(start, seen))) >= 0:
-                yield bytes(buffer[start:end])
-                start = end + 1
-            del buffer[:start]
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                # Handed on as it is, and let go of: a line can be large.
+                line, buffer = buffer, bytearray()
+                line += end
+                yield line
+                del line
+            buffer += rest
 
-    def send(self, message: dict[str, Any], blobs: dict[str, bytes] | None = None) -> None:
+    def send(self, message: dict[str, Any], blobs: Mapping[str, bytes | IO[bytes]] | None = None) -> None:
         """Writes one object. `blobs` become base64 members, encoded piece by piece so that no second copy is held.
+
+        A file is read from where it stands.
 
         Text is escaped to ASCII: names that are not UTF-8 (surrogate escapes) pass as `\\udcXX` and come out alike.
         """
@@ -64,9 +75,8 @@ class Channel:
             self._write(head[:-1])
             for name, blob in blobs.items():
                 self._write(b"," + json.dumps(name).encode("ascii") + b':"')
-                view = memoryview(blob)
-                for start in range(0, len(view), _BLOB_STEP):
-                    self._write(base64.b64encode(view[start : start + _BLOB_STEP]))
+                for piece in _pieces(blob):
+                    self._write(base64.b64encode(piece))
                 self._write(b'"')
             self._write(b"}\n")
 
@@ -79,6 +89,16 @@ class Channel:
             view = view[os.write(self._write_fd, view) :]
 
 
+def _pieces(blob: bytes | IO[bytes]) -> Iterator[bytes | memoryview]:
+    """Each of `_BLOB_STEP` bytes but the last one."""
+    if isinstance(blob, bytes):
+        view = memoryview(blob)
+        yield from (view[start : start + _BLOB_STEP] for start in range(0, len(view), _BLOB_STEP))
+        return
+    while piece := blob.read(_BLOB_STEP):
+        yield piece
+
+
 class Request:
     """One request: its arguments by type (a wrong one is `bad_request`) and its one reply."""
 
@@ -87,8 +107,15 @@ class Request:
         self._ident = ident
         self.args = args
 
-    def reply(self, result: dict[str, Any], blobs: dict[str, bytes] | None = None) -> None:
+    def reply(self, result: dict[str, Any], blobs: Mapping[str, bytes | IO[bytes]] | None = None) -> None:
         self._channel.send({"id": self._ident, "ok": True, **result}, blobs)
+
+    def reply_text(self, name: str, text: bytes, **result: Any) -> None:
+        """Replies with text as UTF-8 in the member `name`, and `result`; see `SHORT_TEXT`."""
+        if len(text) <= SHORT_TEXT:
+            self.reply({name: text.decode("utf-8"), **result})
+        else:
+            self.reply(result, {name + UTF8: text})
 
     def fail(self, code: str, message: str) -> None:
         self._channel.send({"id": self._ident, "ok": False, "error": {"code": code, "message": message}})
@@ -139,11 +166,34 @@ class Request:
         except ValueError as error:
             raise OpError("bad_request", f"{name}: not base64: {error}") from error
 
+    def utf8(self, name: str) -> bytes:
+        """A text argument as UTF-8; see `SHORT_TEXT`. Half of a surrogate pair, which JSON can carry and UTF-8 cannot,
+        becomes U+FFFD as in JavaScript."""
+        return self.blob(name + UTF8) if name + UTF8 in self.args else utf8(self.text(name))
+
     def _typed(self, name: str, kind: type) -> Any:
         value = self.args.get(name)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise OpError("bad_request", f"{name}: {kind.__name__} is wanted, not {type(value).__name__}")
         return value
+
+
+def utf8(text: str) -> bytes:
+    """See `Request.utf8`."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+def within(items: list[Any], max_bytes: int) -> list[Any]:
+    """As many of the first items as fit into a reply: names can be long, and each byte of one can take six."""
+    left = max_bytes
+    for count, item in enumerate(items):
+        left -= len(json.dumps(item)) + 1
+        if left < 0:
+            return items[:count]
+    return items
 
 
 #: Answers with a result, or with None when it has replied or will reply itself.
@@ -168,9 +218,10 @@ class Dispatcher:
         for line in self._channel.lines():
             self._take(line)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytearray) -> None:
         try:
             message = json.loads(line)
+            line.clear()  # it can be large, and the operation has its arguments
             ident, op = message.pop("id"), message.pop("op")
         except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
             self._channel.event("bad-request", message=f"not a request: {error!r}")

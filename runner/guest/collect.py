@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import os
 import stat
 import tarfile
-from typing import Any
+import tempfile
+from typing import IO, Any
 
 from . import tree
-from .channel import Request
+from .channel import Request, within
 from .fixture import Prepared, git_state
 
 _BLOCK = 512
 #: Lists are bounded: a million files must neither fill the channel nor the host's memory.
 _MAX_OUTSIDE = 20_000
 _MAX_SKIPPED = 1_000
+_OUTSIDE_BYTES = 8 << 20
+_SKIPPED_BYTES = 2 << 20
+#: An archive above this goes to a file without a name: memory is as scarce as the agent's was. In a folder that is not
+#: the agent's to close.
+_IN_MEMORY = 4 << 20
+_SPOOL = "/tmp"
 #: Bytes that are hashed for the list of files outside the workspace.
 _HASH_BYTES = 256 << 20
 
@@ -30,7 +36,7 @@ class Archive:
 
     def __init__(self, cap_bytes: int) -> None:
         self._left = cap_bytes
-        self._buffer = io.BytesIO()
+        self._buffer = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=_SPOOL)  # noqa: SIM115 - handed on by `finish`
         self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=1, mtime=0)
         self._tar = tarfile.open(  # noqa: SIM115 - closed by `finish`
             fileobj=self._gzip,
@@ -66,10 +72,12 @@ class Archive:
         except OSError as error:
             self.skip(path, error.strerror or str(error))
 
-    def finish(self) -> bytes:
+    def finish(self) -> IO[bytes]:
+        """The archive, from its beginning; for the caller to close."""
         self._tar.close()
         self._gzip.close()
-        return self._buffer.getvalue()
+        self._buffer.seek(0)
+        return self._buffer
 
     def _add_file(self, entry: tarfile.TarInfo, full: str) -> None:
         with tree.open_regular(full) as fd:
@@ -115,20 +123,21 @@ def collect(request: Request, prepared: Prepared | None) -> None:
         archive.skip(".", "no folder any more")
     outside, outside_cut = list_outside(request.texts("writable"), workspace)
     changes = git_changes(workspace, prepared)
-    data = archive.finish()
-    request.reply(
-        {
-            "cut": archive.cut,
-            "files": archive.files,
-            "bytes": archive.size,
-            "skipped": archive.skipped,
-            "outside": outside,
-            "outside_cut": outside_cut,
-            "git_changed": bool(changes),
-            "git_changes": changes,
-        },
-        blobs={"tar": data},
-    )
+    told = within(outside, _OUTSIDE_BYTES)
+    with archive.finish() as data:
+        request.reply(
+            {
+                "cut": archive.cut,
+                "files": archive.files,
+                "bytes": archive.size,
+                "skipped": within(archive.skipped, _SKIPPED_BYTES),
+                "outside": told,
+                "outside_cut": outside_cut or len(told) < len(outside),
+                "git_changed": bool(changes),
+                "git_changes": changes,
+            },
+            blobs={"tar": data},
+        )
 
 
 def list_outside(places: list[str], workspace: str) -> tuple[list[dict[str, Any]], bool]:

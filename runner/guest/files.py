@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
 from typing import Any
 
-from .channel import OpError, Request
+from .channel import MAX_TEXT, OpError, Request
 from .confine import Roots
 from .gitobj import blob_name
 
-#: Text that is served in one message; twice that many bytes of JSON are still below the wire's limit of 64 MiB.
-_MAX_BYTES = 32 << 20
+#: Checked and hashed at a time.
+_STEP = 1 << 20
 #: A pipe is not waited for, a terminal not taken, a lease of the agent's not sat out.
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CODES = {
@@ -26,17 +27,17 @@ _CODES = {
 }
 
 
-def read(request: Request) -> dict[str, Any]:
-    """`fs.read` {path, roots} -> {content, size}.
+def read(request: Request) -> None:
+    """`fs.read` {path, roots} -> {content, size}. Replies itself: `content` is text as `Request.reply_text` sends it.
 
     Errors: `not_found`, `denied`, `not_a_file`, `not_text`, `too_large`.
     """
     path, roots = request.text("path"), Roots(request.texts("roots"))
     data = read_file(roots, path)
-    try:
-        return {"content": data.decode("utf-8"), "size": len(data)}
-    except UnicodeDecodeError as error:
-        raise OpError("not_text", f"{path}: not UTF-8 at byte {error.start}") from error
+    wrong = _not_utf8(data)
+    if wrong is not None:
+        raise OpError("not_text", f"{path}: not UTF-8 at byte {wrong}")
+    request.reply_text("content", data, size=len(data))
 
 
 def write(request: Request) -> dict[str, Any]:
@@ -46,7 +47,9 @@ def write(request: Request) -> dict[str, Any]:
     Errors as `fs.read`, and `no_space`.
     """
     path, roots = request.text("path"), Roots(request.texts("roots"))
-    data = _encoded(request.text("content"))
+    data = request.utf8("content")
+    if len(data) > MAX_TEXT:
+        raise OpError("too_large", f"{path}: {len(data)} bytes, at most {MAX_TEXT} are written")
     before = write_file(roots, path, data)
     return {"before": before, "after": blob_name(data)}
 
@@ -75,6 +78,19 @@ def write_file(roots: Roots, path: str, data: bytes) -> str | None:
     return before
 
 
+def _not_utf8(data: bytes) -> int | None:
+    """Where `data` is no UTF-8; piece by piece, since a text takes up to four times its bytes."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    view = memoryview(data)
+    for start in range(0, len(view) + 1, _STEP):
+        held = len(decoder.getstate()[0])
+        try:
+            decoder.decode(view[start : start + _STEP], final=start + _STEP > len(view))
+        except UnicodeDecodeError as error:
+            return start - held + error.start
+    return None
+
+
 def _open_for_writing(roots: Roots, path: str) -> tuple[int, str | None]:
     try:
         fd = roots.open(path, os.O_RDWR | _FLAGS)
@@ -92,23 +108,15 @@ def _content(fd: int, path: str) -> bytes:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise OpError("not_a_file", f"{path}: no regular file")
-    if status.st_size > _MAX_BYTES:
-        raise OpError("too_large", f"{path}: {status.st_size} bytes, at most {_MAX_BYTES} are served")
-    chunks, left = [], _MAX_BYTES + 1
+    if status.st_size > MAX_TEXT:
+        raise OpError("too_large", f"{path}: {status.st_size} bytes, at most {MAX_TEXT} are served")
+    chunks, left = [], MAX_TEXT + 1
     while left and (chunk := os.read(fd, min(left, 1 << 20))):
         chunks.append(chunk)
         left -= len(chunk)
     if not left:
         raise OpError("too_large", f"{path}: it grows while it is read")
     return b"".join(chunks)
-
-
-def _encoded(text: str) -> bytes:
-    """UTF-8; half of a surrogate pair, which JSON can carry and UTF-8 cannot, becomes U+FFFD as in JavaScript."""
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
 
 
 def _replace(fd: int, data: bytes) -> None:

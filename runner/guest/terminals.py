@@ -19,8 +19,14 @@ from .untrusted import AGENT
 
 #: What is kept where the agent names no limit, and at most.
 _DEFAULT_LIMIT = 1 << 20
-_MAX_LIMIT = 16 << 20
+_MAX_LIMIT = 4 << 20
 _MAX_TERMINALS = 64
+#: What all terminals may keep together: it is memory that the agent has too (`sandbox.container.GUEST_RESERVE_MB`). A
+#: terminal for which little is left still keeps this much.
+_BUDGET = 16 << 20
+_LEAST = 64 << 10
+#: Who asks more often than this for the end of one command is refused.
+_MAX_WAITING = 256
 _READ = 1 << 16
 #: Reads after the command's end: enough for a full pipe; a child that goes on writing must not keep us.
 _LAST_READS = 32
@@ -53,7 +59,7 @@ class Terminal:
                 return False
             self.total += len(chunk)
             self.kept += chunk
-            if len(self.kept) > 2 * self.limit + _READ:
+            if len(self.kept) > self.limit + max(self.limit // 4, _READ):
                 del self.kept[: len(self.kept) - self.limit]
         return True
 
@@ -100,20 +106,24 @@ class Terminals:
                 raise OpError("exists", f"terminal {ident} exists already")
             if len(self._by_id) >= _MAX_TERMINALS:
                 raise OpError("too_many", f"{_MAX_TERMINALS} terminals are open")
+            left = _BUDGET - sum(terminal.limit for terminal in self._by_id.values())
+        limit = min(limit, max(left, _LEAST))
         terminal = self._spawn(argv, env, cwd, limit)
         with self._lock:
             self._by_id[ident] = terminal
         return {"pid": terminal.pid}
 
-    def output(self, request: Request) -> dict[str, Any]:
-        """`terminal.output` {terminal} -> {output, truncated, exit}."""
+    def output(self, request: Request) -> None:
+        """`terminal.output` {terminal} -> {output, truncated, exit}. Replies itself: `output` is text as
+        `Request.reply_text` sends it."""
         terminal = self._find(request)
         with terminal.lock:
             if terminal.open:
                 terminal.read(1)
             text = tail_text(bytes(terminal.kept), terminal.limit, final=terminal.ended is not None)
             truncated = terminal.total > terminal.limit
-            return {"output": text, "truncated": truncated, "exit": terminal.exit_status()}
+            status = terminal.exit_status()
+        request.reply_text("output", text.encode("utf-8"), truncated=truncated, exit=status)
 
     def wait(self, request: Request) -> dict[str, Any] | None:
         """`terminal.wait` {terminal} -> {exitCode, signal}, when the command has ended."""
@@ -121,6 +131,8 @@ class Terminals:
         with terminal.lock:
             status = terminal.exit_status()
             if status is None:
+                if len(terminal.waiting) >= _MAX_WAITING:
+                    raise OpError("too_many", f"{_MAX_WAITING} requests wait for this terminal")
                 terminal.waiting.append(request)
             return status
 

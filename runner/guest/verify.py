@@ -18,7 +18,7 @@ import time
 from typing import Any, NamedTuple
 
 from . import fixture, gitobj, isolated, procs, tree
-from .channel import OpError, Request
+from .channel import OpError, Request, within
 from .git import git
 from .gitobj import Entry, Manifest
 from .spawn import spawn
@@ -29,6 +29,9 @@ _CAP_BYTES = 1 << 30
 _PATCH_BYTES = 64 << 20
 _OUTPUT_BYTES = 256_000
 _MAX_SKIPPED = 1_000
+#: What the lists of changes and of what was skipped, and the status, may take of the reply.
+_LIST_BYTES = 8 << 20
+_SKIPPED_BYTES = 2 << 20
 _DRAIN_S = 5.0
 #: As a shell says it.
 _NOT_FOUND = 127
@@ -58,7 +61,8 @@ class Ran(NamedTuple):
 
 def verify(request: Request, layout: fixture.Layout) -> None:
     """`verify` {fixture, tar, tree, commit, agent_tar, protected, command, env, timeout_s, tests} -> {tree, commit,
-    proofs, patch, patch_cut, status, changes, skipped, exit_code, timed_out, output, test_ms}. Replies itself.
+    proofs, patch, patch_cut, status, changes, changes_cut, skipped, exit_code, timed_out, output, test_ms}. Replies
+    itself.
 
     Event `testing`: from here on code that we do not trust runs.
 
@@ -85,11 +89,18 @@ def verify(request: Request, layout: fixture.Layout) -> None:
         del agent_archive
         comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
         patch, patch_cut = comparison.patch(scratch)
+        # Those that decide the verdict first, should not all be told.
+        changes = [change.as_json() for change in sorted(comparison.changes, key=lambda change: not change.protected)]
+        told = within(changes, _LIST_BYTES)
+        lines = comparison.status().splitlines(keepends=True)
         result |= {
             "patch_cut": patch_cut,
-            "status": comparison.status(),
-            "changes": [change.as_json() for change in comparison.changes],
-            "skipped": [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]],
+            "status": "".join(within(lines, _LIST_BYTES)),
+            "changes": sorted(told, key=lambda change: os.fsencode(change["path"])),
+            "changes_cut": len(changes) - len(told),
+            "skipped": within(
+                [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]], _SKIPPED_BYTES
+            ),
         }
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
     del archive

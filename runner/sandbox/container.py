@@ -27,6 +27,13 @@ GUEST_USER = "0:0"
 #: What the guest keeps is said in runner/guest/untrusted.py; SETPCAP is for leaving nothing to what it starts.
 GUEST_CAPABILITIES = ("KILL", "SETGID", "SETPCAP", "SETUID", "SYS_NICE")
 HOME = "/home/agent"
+#: Memory of a container with a guest in it, beyond what the agent (or the test command) may use: what the guest takes
+#: must not make them run out of theirs. It is enough for the guest itself (some 30 MB), the output of all terminals
+#: (20), the largest text of fs/* on its way (40), an answer of a terminal's (30) and our other processes there.
+GUEST_RESERVE_MB = 160
+#: How a container ended.
+OUT_OF_MEMORY = "out of memory"
+ENDED_WELL = "exit code 0"
 #: Environment of every process we start; nothing else is inherited, so the host's never leaks in.
 BASE_ENV: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -172,6 +179,15 @@ class Container:
         """The engine's `State` object: Running, ExitCode, OOMKilled, ..."""
         with engine_errors("inspect a container"):
             return dict(self._client.api.inspect_container(self.id)["State"])
+
+    def ending(self, within_s: float) -> str | None:
+        """How it ended; None where it has not within `within_s`. Its channel ends a moment before it does."""
+        deadline = time.monotonic() + within_s
+        while (state := self.state()).get("Running"):
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)
+        return OUT_OF_MEMORY if state.get("OOMKilled") else f"exit code {state.get('ExitCode')}"
 
     def archive(self, path: str, cap_bytes: int) -> bytes:
         """A tar of `path` as the engine sees it, for a container whose guest is gone.

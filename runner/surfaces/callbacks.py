@@ -6,7 +6,9 @@ Answers come as `Answer` on the driver's loop; the round trip to the guest is on
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from runner.acp.buffers import EditorBuffers
 from runner.acp.elicit import filled
 from runner.config.policy import Policy
 from runner.errors import InfraError
+from runner.guest.channel import MAX_TEXT, SHORT_TEXT, UTF8, utf8
 from runner.sandbox.channel import GuestChannel, GuestRefused, Reply
 
 #: JSON-RPC and ACP error codes (ACP v1 schema, ErrorCode).
@@ -34,6 +37,9 @@ _CODES: Mapping[str, int] = {
 }
 #: Bytes of terminal output kept where terminal/create names no limit.
 _OUTPUT_LIMIT = 1024 * 1024
+#: Of an agent's words that are handed to the guest (a command, a path): no kernel takes more, and the guest's memory is
+#: scarce.
+_CALL_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,10 @@ class Callbacks:
             except InfraError as problem:
                 respond(Answer(code=INTERNAL_ERROR, message=str(problem)))
 
+        words = {name: value for name, value in arguments.items() if not name.endswith(UTF8)}
+        if len(json.dumps(words)) > _CALL_BYTES:
+            respond(Answer(code=INVALID_PARAMS, message=f"{op}: more than {_CALL_BYTES} bytes"))
+            return
         self._when_done(self._guest.submit(op, **arguments), ready)
 
     # fs
@@ -105,7 +115,14 @@ class Callbacks:
             self.buffers.write(path, content, reply["before"], seq, t_ns)
             return {}
 
-        self._ask(respond, written, "fs.write", path=path, roots=self._roots, content=content)
+        text = utf8(content)
+        if len(text) > MAX_TEXT:
+            message = f"{path}: {len(text)} bytes, at most {MAX_TEXT} are written"
+            respond(Answer(code=INVALID_PARAMS, message=message))
+            return
+        short = len(text) <= SHORT_TEXT
+        sent = {"content": content} if short else {"content" + UTF8: base64.b64encode(text).decode("ascii")}
+        self._ask(respond, written, "fs.write", path=path, roots=self._roots, **sent)
 
     # terminal
 

@@ -17,7 +17,7 @@ from runner.errors import InfraError, LastingError, RunError
 from runner.outcome import decide
 from runner.records.schema import Verdict
 from runner.sandbox.channel import GuestRefused
-from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_USER, Spec
+from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_RESERVE_MB, GUEST_USER, Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
@@ -85,7 +85,7 @@ class Verifiers:
             mounts={self._volumes.guest: GUEST_TARGET},
             user=GUEST_USER,
             capabilities=GUEST_CAPABILITIES,
-            memory_bytes=2 * 10**9,
+            memory_bytes=(2048 + GUEST_RESERVE_MB) * 10**6,
             pids=512,
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import tarfile
-from typing import Any
+from collections.abc import Mapping
+from typing import IO, Any
 
 from runner.guest.channel import Channel, Request
 
@@ -16,8 +17,9 @@ class Recorder(Channel):
         super().__init__(-1, -1)
         self.sent: list[dict[str, Any]] = []
 
-    def send(self, message: dict[str, Any], blobs: dict[str, bytes] | None = None) -> None:
-        self.sent.append({**message, **(blobs or {})})
+    def send(self, message: dict[str, Any], blobs: Mapping[str, bytes | IO[bytes]] | None = None) -> None:
+        read = {name: blob if isinstance(blob, bytes) else blob.read() for name, blob in (blobs or {}).items()}
+        self.sent.append({**message, **read})
 
     def request(self, **args: Any) -> Request:
         return Request(self, 1, args)

@@ -50,7 +50,7 @@ def pipes() -> Iterator[Pipes]:
 def test_any_chunking_gives_the_same_lines(lines: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(line + b"\n" for line in lines) + b"a last line without its end"
     read_fd, write_fd = os.pipe()
-    got: list[bytes] = []
+    got: list[bytearray] = []
     reader = threading.Thread(target=lambda: got.extend(Channel(read_fd, -1).lines()))
     reader.start()
     for cut in cuts:
@@ -73,7 +73,7 @@ def test_a_name_that_is_not_utf8_passes_unchanged(pipes: Pipes) -> None:
 def test_blobs_are_joined_to_one_base64_text(end: bytes) -> None:
     blob = bytes(3 * (1 << 18)) + end
     read_fd, write_fd = os.pipe()
-    got: list[bytes] = []
+    got: list[bytearray] = []
     reader = threading.Thread(target=lambda: got.extend(Channel(read_fd, -1).lines()))
     reader.start()
     Channel(-1, write_fd).send({"id": 1}, {"tar": blob, "other": b""})

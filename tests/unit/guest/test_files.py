@@ -22,7 +22,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path, name: str) -> dict[str, Any]:
-    return files.read(Recorder().request(path=f"{root}/{name}", roots=[str(root)]))
+    recorder = Recorder()
+    files.read(recorder.request(path=f"{root}/{name}", roots=[str(root)]))
+    (reply,) = recorder.sent
+    return {name: value for name, value in reply.items() if name not in ("id", "ok")}
 
 
 def write(root: Path, name: str, content: str) -> dict[str, Any]:

@@ -440,7 +440,7 @@ class Run:
             return
         limit_s = self._knobs.deadlines.verify + self._fixture.verify.timeout_s
         with self._clock.phase("verify"):
-            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s, self._tests)
+            judged = self._verifier.judge(self._fixture, self._tar, self._agent_tar, limit_s, tests=self._tests)
         self._verdict = judged.verdict
         self._findings += judged.findings
         self._attempt.write_bytes("workspace.patch", judged.patch)

@@ -62,7 +62,7 @@ class Verifier:
         self._channel.call("clock", _READY_S)
 
     def judge(
-        self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float, tests: bytes | None = None
+        self, fixture: Fixture, tar: bytes, agent_tar: str, timeout_s: float, *, tests: bytes | None = None
     ) -> Judged:
         """Judge the agent's workspace (`agent_tar`: base64 of a gzipped tar, as `collect` gave it).
 

@@ -43,6 +43,10 @@ def trace(request: int) -> Callable[[int], object]:
     return lambda pid: called(LIBC.ptrace(ctypes.c_long(request), ctypes.c_long(pid), None, None))
 
 
+def signalled(number: int) -> Callable[[int], object]:
+    return lambda pid: os.kill(pid, number)
+
+
 def opened(name: str, flags: int = os.O_RDONLY) -> Callable[[int], object]:
     return lambda pid: os.close(os.open(f"/proc/{pid}/{name}", flags))
 
@@ -73,7 +77,7 @@ def peeked(pid: int) -> None:
 
 
 ATTEMPTS: dict[str, Callable[[int], object]] = {
-    **{f"signal {number}": (lambda pid, number=number: os.kill(pid, number)) for number in (0, 9, 19, 15, 11)},
+    **{f"signal {number}": signalled(number) for number in (0, 9, 19, 15, 11)},
     "group": lambda pid: os.kill(-pid if pid > 1 else pid, signal.SIGKILL),  # -1 would be all of our own
     "pidfd": by_pidfd,
     "attach": trace(PTRACE_ATTACH),

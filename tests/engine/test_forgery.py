@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ while True:
 """
 
 
-def run(lab: Lab, acts: Sequence[Act], expect: str, **more: object) -> Record:
+def run(lab: Lab, acts: Sequence[Act], expect: str, **more: Any) -> Record:
     """One run, tried again up to twice where it were ours."""
     _, records = lab.sweep(lab.puppet("forger", [{"do": "model"}, *acts], **more), infra_attempts=3, expect=expect)
     (record,) = records

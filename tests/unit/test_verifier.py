@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from docker import DockerClient
 
-from runner.config.fixture import Verify
-from runner.verifier import verdict_of
+from runner.config.fixture import Fixture, Verify
+from runner.errors import InfraError
+from runner.sandbox.channel import GuestBroken, GuestGone, GuestSilent
+from runner.sandbox.container import ENDED_WELL, OUT_OF_MEMORY, Spec
+from runner.verifier import Verifier, verdict_of
 
 TAP = "TAP version 13\nok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass {passes}\n# fail {fails}\n# cancelled 0\n"
 VERIFY = Verify(command=["node", "--test"], parser="node-test", tests=3, protected=["test"])
@@ -64,3 +69,56 @@ def test_exit_code_alone() -> None:
     verify = Verify(command=["true"], parser="exit-code")
     assert verdict_of(verify, reply(output="")).passed
     assert not verdict_of(verify, reply(output="", exit_code=1)).passed
+
+
+class Lost:
+    """A verifier's channel and container: the tests begin (or not), then `problem`; how the container ended."""
+
+    def __init__(self, verifier: Verifier, problem: Exception, how: str | None, begun: bool) -> None:
+        self._verifier, self._problem, self._how, self._begun = verifier, problem, how, begun
+
+    def call(self, *_: Any, **__: Any) -> dict[str, Any]:
+        if self._begun:
+            self._verifier._hear({"event": "testing"})
+        raise self._problem
+
+    def ending(self, _within_s: float) -> str | None:
+        return self._how
+
+
+def lost(problem: Exception, how: str | None, *, begun: bool = True) -> Verifier:
+    verifier = Verifier(
+        DockerClient(base_url="tcp://127.0.0.1:1", version="1.41"), Spec("v", "i", [], {}, {}), nullcontext()
+    )
+    ends: Any = Lost(verifier, problem, how, begun)
+    verifier._channel = verifier._container = ends
+    return verifier
+
+
+FIXTURE = Fixture(id="f", title="t", tree="0" * 40, commit="0" * 40, prompt="p", verify=VERIFY)
+GONE, BROKEN = GuestGone("the guest is gone"), GuestBroken("the guest's channel broke: no message")
+
+
+@pytest.mark.parametrize(
+    ("problem", "how", "words"),
+    [(GONE, OUT_OF_MEMORY, "out of memory"), (GONE, "exit code 137", "137"), (BROKEN, None, "channel broke")],
+)
+def test_tests_that_end_their_verifier_have_failed(problem: Exception, how: str | None, words: str) -> None:
+    judged = lost(problem, how).judge(FIXTURE, b"", "", 1)
+    assert not judged.verdict.passed
+    assert words in judged.verdict.reason
+    assert [finding.id for finding in judged.findings] == ["verifier-ended"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "how", "begun"),
+    [
+        (GONE, OUT_OF_MEMORY, False),  # before they began
+        (GONE, None, True),  # the container runs
+        (GONE, ENDED_WELL, True),  # its channel ended first
+        (GuestSilent("no answer"), "exit code 137", True),
+    ],
+)
+def test_a_verifier_that_is_lost_otherwise_is_our_fault(problem: Exception, how: str | None, begun: bool) -> None:
+    with pytest.raises(InfraError):
+        lost(problem, how, begun=begun).judge(FIXTURE, b"", "", 1)

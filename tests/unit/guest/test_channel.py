@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guest.channel import Channel, Dispatcher, OpError, Request
+from runner.guest.channel import SHORT_TEXT, Channel, Dispatcher, OpError, Request, within
 from tests.unit.guest.recorder import Recorder
 
 LINES = st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b" ")), max_size=8)
@@ -169,3 +170,35 @@ def test_what_is_no_request_is_an_event(pipes: Pipes, line: bytes) -> None:
     (reply, after) = serve(pipes, line, b'{"id":1,"op":"echo"}')
     assert reply["event"] == "bad-request"
     assert after["ok"]
+
+
+def test_a_file_is_sent_as_a_blob_is(pipes: Pipes) -> None:
+    content = bytes(range(256)) * 5000
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        sent = threading.Thread(target=pipes.channel.send, args=({"id": 1}, {"tar": file}))
+        sent.start()
+        assert base64.b64decode(pipes.receive()["tar"]) == content
+        sent.join()
+
+
+@pytest.mark.parametrize("text", ["short ä", "ä" * SHORT_TEXT])
+def test_text_is_replied_and_taken_as_it_is(text: str) -> None:
+    recorder = Recorder()
+    request = recorder.request()
+    request.reply_text("content", text.encode(), size=3)
+    (reply,) = recorder.sent
+    assert reply["size"] == 3
+    assert ("content" in reply) == (len(text.encode()) <= SHORT_TEXT)
+    sent = base64.b64encode(text.encode()).decode()
+    assert recorder.request(content=text).utf8("content") == text.encode()
+    assert recorder.request(**{"content#utf8": sent}).utf8("content") == text.encode()
+
+
+@given(st.lists(st.text(max_size=20), max_size=20), st.integers(0, 400))
+def test_a_list_is_bounded_by_what_it_takes(items: list[str], limit: int) -> None:
+    kept = within(items, limit)
+    assert items[: len(kept)] == kept
+    assert len(json.dumps(kept, separators=(",", ":"))) <= limit + 2
+    assert kept == items or len(json.dumps(items[: len(kept) + 1], separators=(",", ":"))) > limit

@@ -90,3 +90,32 @@ def test_who_is_gone_reads_as_nothing() -> None:
 def test_written_bytes() -> None:
     assert procs.written_bytes("rchar: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n") == 4096
     assert procs.written_bytes("") == 0
+
+
+#: Its main thread ends while another one lives.
+LEADERLESS = """
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("up", flush=True)
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+
+
+def test_a_process_without_its_main_thread_lives() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEADERLESS], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        until(lambda: procs.snapshot()[child.pid].state == "Z")
+        process = procs.snapshot()[child.pid]
+        assert process.alive
+        assert process in procs.descendants(os.getpid())
+        assert procs.command_line(child.pid).startswith(sys.executable)
+        child.kill()
+        until(lambda: not process.alive)
+        assert process not in procs.descendants(os.getpid())
+
+
+def test_processes_of_one_user() -> None:
+    mine = procs.snapshot(os.geteuid())
+    assert os.getpid() in mine
+    assert os.getpid() not in procs.snapshot(os.geteuid() + 1)

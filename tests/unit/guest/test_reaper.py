@@ -75,3 +75,29 @@ reaper.spawn(["sh", "-c", f"{sys.executable} -c '{burn}'; true"], ended.put, use
 print(0.25 < ended.get(timeout=20).cpu_s < 2)
 """
     assert run(script) == "True\n"
+
+
+def test_who_makes_us_its_tracer_is_ended() -> None:
+    """A signal would stop it until we let it go on, and its stop is no end."""
+    script = """
+traced = "import ctypes, os, time; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 10); time.sleep(60)"
+reaper.spawn([sys.executable, "-c", traced], ended.put, user=AGENT, env=env)
+print(ended.get(timeout=20).signal)
+reaper.spawn(["true"], ended.put, user=AGENT, env=env)
+print(ended.get(timeout=20).code)
+"""
+    assert run(script) == "9\n0\n"
+
+
+def test_what_has_ended_is_not_started_again() -> None:
+    script = """
+reaper.refuse(True)
+try:
+    reaper.spawn(["true"], ended.put, user=AGENT, env=env)
+except OpError as error:
+    print(error.code)
+reaper.refuse(False)
+reaper.spawn(["true"], ended.put, user=AGENT, env=env)
+print(ended.get(timeout=20).code)
+"""
+    assert run(script) == "agent_ended\n0\n"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +17,7 @@ from typing import Any
 import pytest
 
 from runner.errors import InfraError
-from runner.sandbox.channel import GuestChannel, GuestRefused
+from runner.sandbox.channel import GuestBroken, GuestChannel, GuestRefused, reply_bytes
 from runner.sandbox.stream import AttachedStream
 
 
@@ -124,3 +128,101 @@ def test_a_silent_guest_is_infra(ends: Ends) -> None:
     channel, _, _ = ends
     with pytest.raises(InfraError, match=r"did not answer 'clock' within 0\.05 s"):
         channel.call("clock", 0.05)
+
+
+def test_ids_cannot_be_guessed(ends: Ends) -> None:
+    channel, guest, _ = ends
+    idents = set()
+    for _ in range(20):
+        channel.submit("clock")
+        idents.add(guest.next()["id"])
+    assert len(idents) == 20
+    assert all(re.fullmatch("[0-9a-f]{32}", ident) for ident in idents)
+
+
+def test_long_text_comes_as_text(ends: Ends) -> None:
+    channel, guest, _ = ends
+    future = channel.submit("fs.read", path="/a")
+    text = base64.b64encode("grüße\n".encode()).decode()
+    guest.say({"id": guest.next()["id"], "ok": True, "size": 9, "content#utf8": text})
+    assert future.result(2)["content"] == "grüße\n"
+
+
+#: What is no guest's word, with the id of the call that waits in place of ID.
+FOREIGN: dict[str, bytes] = {
+    "no JSON": b"Traceback (most recent call last):\n",
+    "no object": b"[1]\n",
+    "deep": b"[" * 100_000 + b"\n",
+    "a guessed id": b'{"id": 1, "ok": true}\n',
+    "no id": b'{"ok": true}\n',
+    "an id of another kind": b'{"id": ["ID"], "ok": true}\n',
+    "a reply that is too long": b'{"id": "ID", "ok": true, "x": "' + b"x" * (5 << 20) + b'"}\n',
+    "an event that is too long": b'{"event": "x", "x": "' + b"x" * (5 << 20) + b'"}\n',
+    "a line without an end": b'{"id": "ID", "ok": true, "x": "' + b"x" * (5 << 20),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_guest_s_word_ends_the_channel(ends: Ends, name: str) -> None:
+    channel, guest, events = ends
+    future = channel.submit("clock")
+    line = FOREIGN[name].replace(b"ID", guest.next()["id"].encode())
+    writer = threading.Thread(target=_say_what_goes, args=(guest, line))
+    writer.start()
+    with pytest.raises(GuestBroken, match="the guest's channel broke"):
+        future.result(5)
+    writer.join(5)
+    with pytest.raises(GuestBroken):
+        channel.call("clock", 1)
+    assert [event["event"] for event in events] == ["gone"]
+
+
+def _say_what_goes(guest: Guest, line: bytes) -> None:
+    try:
+        guest.say(line)
+    except OSError:
+        return  # it has hung up
+
+
+def test_what_was_asked_says_how_long_a_reply_may_be(ends: Ends) -> None:
+    """A large one beside a small one: each is judged by its own."""
+    channel, guest, _ = ends
+    small, large = channel.submit("clock"), channel.submit("collect", cap_bytes=30_000_000)
+    guest.next()
+    ident = guest.next()["id"]
+    guest.say(b'{"id": "%s", "ok": true, "tar": "%s"}\n' % (ident.encode(), b"x" * 20_000_000))
+    assert len(large.result(10)["tar"]) == 20_000_000
+    assert not small.done()
+    assert reply_bytes("collect", {"cap_bytes": 10**8}) > 4 * 10**8 // 3
+    assert reply_bytes("verify", {}) > (64 << 20) * 4 // 3
+    assert reply_bytes("clock", {}) < 8 << 20
+
+
+ENDLESS = """
+import socket, struct, threading
+from runner.sandbox.channel import GuestBroken, GuestChannel
+from runner.sandbox.stream import AttachedStream
+ours, theirs = socket.socketpair()
+channel = GuestChannel(AttachedStream(ours), lambda event: None, name="test")
+future = channel.submit("collect", cap_bytes=10_000_000)
+block = b"x" * 1_000_000
+def flood():
+    try:
+        for _ in range(600):
+            theirs.sendall(struct.pack(">BxxxL", 1, len(block)) + block)
+    except OSError:
+        pass
+threading.Thread(target=flood, daemon=True).start()
+try:
+    future.result(60)
+except GuestBroken as problem:
+    print(problem)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def test_600_mb_without_an_end_leave_our_memory_flat() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=True, timeout=100)
+    told, peak_kb = done.stdout.splitlines()
+    assert told.startswith("the guest's channel broke: a line of more than")
+    assert int(peak_kb) < 200_000

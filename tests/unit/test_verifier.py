@@ -13,7 +13,7 @@ from runner.config.catalog import Catalog
 from runner.config.fixture import Fixture, Verify, VerifyLimits
 from runner.errors import InfraError
 from runner.sandbox.channel import GuestBroken, GuestGone, GuestSilent
-from runner.sandbox.container import ENDED_WELL, OUT_OF_MEMORY, Spec
+from runner.sandbox.container import ENDED_WELL, GUEST_RESERVE_MB, OUT_OF_MEMORY, Spec
 from runner.verifier import Verifier, findings_of, verdict_of, verifier_spec
 
 TAP = "TAP version 13\nok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass {passes}\n# fail {fails}\n# cancelled 0\n"

@@ -73,6 +73,8 @@ _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=20
 _BRIDGE_USER = "65534:65534"
 #: Of the verifier's container: ours, so that an agent with a small limit and a large workspace can still be judged.
 _VERIFIER_MEMORY_MB = 2048
+#: Above its disk limit, so that whoever fills one file up to the kernel's bound has written too much already.
+_FILE_SLACK_BYTES = 1 << 20
 _MB = 10**6
 
 
@@ -209,6 +211,7 @@ class Run:
             memory_bytes=(limits.memory_mb if model else _VERIFIER_MEMORY_MB) * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
+            file_bytes=limits.disk_mb * _MB + _FILE_SLACK_BYTES if model else None,
         )
 
     def _open_and_drive(self, verifier: Future[None]) -> None:

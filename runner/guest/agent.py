@@ -14,6 +14,7 @@ from .cgroup import Cgroup
 from .channel import Channel, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .preallocated import Preallocated
 from .reaper import Ended, Reaper
 from .resolver import Resolver
 from .sampler import Sampler
@@ -44,6 +45,7 @@ class Agent:
         resolver: Resolver,
         terminals: Terminals,
         writes: Writes,
+        preallocated: Preallocated,
         bridge_pid: int,
     ) -> None:
         self._channel = channel
@@ -53,6 +55,7 @@ class Agent:
         self._resolver = resolver
         self._terminals = terminals
         self._writes = writes
+        self._preallocated = preallocated
         self._bridge_pid = bridge_pid
         self._cgroup = Cgroup()
         self._own_pid = os.getpid()
@@ -80,10 +83,11 @@ class Agent:
             self._cgroup,
             self._writes,
             list_helpers=lambda: [self._bridge_pid, *self._forwarder.pids(), *self._resolver.root()],
-            list_agent=self._agent_processes,
+            list_agent=lambda: self._agent_processes(dead=True),
             on_full=self._end_for_disk,
             sample_s=request.number("sample_ms") / 1000,
             disk_bytes=request.number("disk_bytes"),
+            preallocated=self._preallocated,
         )
         self._terminals.base_env = env
         self._disk_exceeded = False
@@ -125,8 +129,9 @@ class Agent:
         self._forwarder.ending()
         return procs.end_all(lambda: procs.descendants(self._own_pid))
 
-    def _agent_processes(self) -> list[procs.Process]:
-        return procs.descendants(self._own_pid, without=[*self._forwarder.root(), *self._resolver.root()])
+    def _agent_processes(self, *, dead: bool = False) -> list[procs.Process]:
+        helpers = [*self._forwarder.root(), *self._resolver.root()]
+        return procs.descendants(self._own_pid, without=helpers, dead=dead)
 
     def _end_for_disk(self) -> None:
         self._disk_exceeded = True
@@ -145,6 +150,7 @@ class Agent:
         # The forwarder too: of the agent's uid, it could have been taken over, and nobody needs it any more.
         left = self.end_everything()
         written = sampler.written()
+        self._disk_exceeded = self._disk_exceeded or sampler.exceeds(written)
         self._running = False
         self._channel.event(
             "exit",

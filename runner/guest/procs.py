@@ -39,8 +39,11 @@ def _parse(pid: int, text: str) -> Process:
     return Process(pid=pid, state=fields[0], parent=int(fields[1]), session=int(fields[3]))
 
 
-def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
-    """The living processes below `root`, not those in `without` nor what descends from them. Zombies are not living."""
+def descendants(root: int, without: Iterable[int] = (), *, dead: bool = False) -> list[Process]:
+    """The living processes below `root`, not those in `without` nor what descends from them. Zombies are not living.
+
+    `dead`: zombies too; as long as nobody has waited for them their counters are theirs.
+    """
     everyone = snapshot()
     children: dict[int, list[Process]] = {}
     for process in everyone.values():
@@ -51,7 +54,7 @@ def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
         for process in children.get(queue.pop(), []):
             if process.pid not in skipped:
                 queue.append(process.pid)
-                if process.state not in "ZX":
+                if dead or process.state not in "ZX":
                     found.append(process)
     return found
 

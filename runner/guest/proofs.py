@@ -13,7 +13,7 @@ import stat
 import struct
 from collections.abc import Callable
 
-from . import gitobj, planted, procs, tree
+from . import families, gitobj, planted, procs, tree
 from .channel import OpError
 from .fixture import Layout, Prepared, Proof, commit_tree, head_commit
 
@@ -22,6 +22,8 @@ _IFF_UP = 0x1
 #: Addresses kept for documentation (RFC 5737, RFC 3849): nobody is there, a network would be asked all the same.
 _NOWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 _CONNECT_S = 0.3
+#: How our own abstract names begin: the channel's (`supervisor.ADDRESS`).
+_OUR_NAMES = "@acpbench-"
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
@@ -36,7 +38,8 @@ def prove(layout: Layout, prepared: Prepared | None, uid: int, workspace: str, s
         ("planted", lambda: [] if prepared is None else planted.differences(prepared.planted)),
         ("state", lambda: agent_state(layout, workspace, state_dirs, {} if prepared is None else prepared.home)),
     ]
-    return [_proof(name, check) for name, check in checks]
+    made = [_proof(name, check) for name, check in checks]
+    return [made[0], families.prove(), *made[1:]]
 
 
 def _proof(name: str, check: Callable[[], list[str]]) -> Proof:
@@ -48,7 +51,8 @@ def _proof(name: str, check: Callable[[], list[str]]) -> Proof:
 
 
 def network() -> list[str]:
-    """Nothing but loopback is up, no route leaves it, and a connection to the outside fails at once."""
+    """Nothing but loopback is up, no route leaves it, and a connection to the outside fails at once; nobody else has
+    an abstract Unix socket here: they belong to the network stack, and the host's engine has some."""
     problems = [f"{name} is up" for name in _interfaces() if name != "lo" and _is_up(name)]
     routes = [line.split() for line in procs.read("/proc/net/route").splitlines()[1:]]
     problems += [f"a route through {fields[0]}" for fields in routes if fields and fields[0] != "lo"]
@@ -58,7 +62,13 @@ def network() -> list[str]:
         problem = _connects(family, address)
         if problem:
             problems.append(problem)
-    return problems
+    return problems + [f"the abstract socket {name[:60]} is in reach" for name in _abstract_sockets()[:5]]
+
+
+def _abstract_sockets() -> list[str]:
+    lines = (line.split() for line in procs.read("/proc/net/unix").splitlines()[1:])
+    names = {fields[7] for fields in lines if len(fields) > 7}
+    return sorted(name for name in names if name.startswith("@") and not name.startswith(_OUR_NAMES))
 
 
 def _interfaces() -> list[str]:

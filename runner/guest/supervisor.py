@@ -12,11 +12,12 @@ import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, procs, proofs, reset, system, verify
+from . import collect, files, fixture, procs, proofs, reset, seccomp, system, verify
 from .agent import Agent, Streams
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .preallocated import Preallocated
 from .reaper import Reaper
 from .resolver import Resolver
 from .terminals import Terminals
@@ -30,7 +31,14 @@ _SWITCH_S = 0.0005
 class Guest:
     """The operations, and what they share."""
 
-    def __init__(self, channel: Channel, streams: Streams | None, bridge_pid: int, writes: Writes) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        streams: Streams | None,
+        bridge_pid: int,
+        writes: Writes,
+        preallocated: Preallocated,
+    ) -> None:
         self.channel = channel
         self.layout = fixture.Layout()
         self.prepared: fixture.Prepared | None = None
@@ -41,7 +49,15 @@ class Guest:
         self.agent: Agent | None = None
         if streams is not None:
             self.agent = Agent(
-                channel, self.reaper, streams, self.forwarder, self.resolver, self.terminals, writes, bridge_pid
+                channel,
+                self.reaper,
+                streams,
+                self.forwarder,
+                self.resolver,
+                self.terminals,
+                writes,
+                preallocated,
+                bridge_pid,
             )
         self.reaping = False
 
@@ -178,7 +194,10 @@ def main(argv: list[str]) -> int:
         sys.stderr.write("usage: main.py --channel unix|stdio\n")
         return 64
     writes = Writes()
+    # Hidden first: then nobody whom the filter lets trace can trace us. Both come before the first thread.
     system.hide()
+    preallocated = Preallocated(_filter_calls())
+    preallocated.start()
     system.adopt_orphans()
     sys.setswitchinterval(_SWITCH_S)
     system.default_signals()
@@ -189,15 +208,23 @@ def main(argv: list[str]) -> int:
             listener.listen(1)
             connection, _ = listener.accept()
         fd = connection.detach()
-        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes)
+        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes, preallocated)
     else:
         streams = _take_streams()
-        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes)
+        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes, preallocated)
     _report_threads(guest.channel)
     with contextlib.suppress(ConnectionError):
         guest.serve()
     guest.end()
     return 0
+
+
+def _filter_calls() -> int | None:
+    """The listener of our filter. Where it cannot be installed we go on: the proof of the address families says so."""
+    try:
+        return seccomp.install()
+    except OSError:
+        return None
 
 
 def _ignore_signals() -> None:

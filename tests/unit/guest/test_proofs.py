@@ -145,6 +145,7 @@ def test_agent_state(layout: Layout, prepared: Prepared) -> None:
 def test_a_check_that_cannot_be_made_has_failed(tmp_path: Path) -> None:
     nowhere = Layout(str(tmp_path / "a"), str(tmp_path / "b"))
     found = {proof.name: proof for proof in proofs.prove(nowhere, None, 1000, "/nowhere", [])}
-    assert list(found) == ["network", "user", "no-new-privileges", "home", "workspace", "planted", "state"]
+    names = ["network", "address-families", "user", "no-new-privileges", "home", "workspace", "planted", "state"]
+    assert list(found) == names
     assert found["home"].detail.startswith("not checked")
     assert not found["home"].ok

@@ -1,15 +1,20 @@
 """The history: one Parquet data set, one row a run and metric, only ever added to.
 
-A sweep is one file, named after its directory and its start, written whole and never again: appending the same sweep
-twice changes nothing, and a CI that gives every night the same folder has as many nights. Nights are compared by their
-medians, since runs of one night share machine, kernel and mood; a step in them is a hint for whoever looks, never a
-gate.
+A night is a sweep, and it is known by its runs, not by its folder: each run has a hash, and a file brings only runs
+that no file has yet. So appending a sweep twice, or a copy of its folder, changes nothing; a sweep that was resumed
+brings its new runs in a file of their own, to the night it was; and a CI that gives every night the same folder has as
+many nights. Files are written whole and never again, and those from before runs had hashes are read as they are. Nights
+are compared by their medians, since runs of one night share machine, kernel and mood; a step in them is a hint for
+whoever looks, never a gate.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
+import hashlib
+import itertools
+import json
 import os
 import re
 import secrets
@@ -17,14 +22,13 @@ import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from runner import stats
 from runner.encoding import has_surrogate, repaired, text_written_out
 from runner.errors import UsageError
-from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import LeftOut, SweepDir, disk_error
 from runner.regular import open_regular, unreadable
@@ -32,12 +36,18 @@ from runner.visible import one_line
 from runner.wire.numbers import bounded, measure
 
 #: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
+#: `directory`: a night's name for a reader; `night`: what tells it from all others (null in files of earlier versions:
+#: there the name does it).
 COLUMNS = {
     "sweep": "string", "directory": "string", "started_at": "timestamp", "arm": "string",
     "adapter": "string", "surface": "string", "fixture": "string", "policy": "string",
     "model": "string", "reset": "string", "machine": "string", "replicate": "int32", "attempt": "int32",
-    "outcome": "string", "metric": "string", "kind": "string", "value": "double", "text": "string",
+    "outcome": "string", "metric": "string", "kind": "string", "value": "double", "text": "string", "night": "string",
 }  # fmt: skip
+#: What a query reads of them.
+_QUERIED = ("started_at", "directory", "night", "arm", "adapter", "machine", "replicate", "attempt", "value")
+#: In a file's own metadata: which night it belongs to, and the hashes of its runs.
+_NIGHT, _RUNS = b"acpbench.night", b"acpbench.runs"
 #: Nights a side that a step needs, and the level at which it is worth a hint.
 STEP_NIGHTS = 4
 STEP_ALPHA = 0.05
@@ -85,7 +95,7 @@ class Series:
 
 
 def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> Path | None:
-    """Add a sweep's runs; the file, or None where the sweep was there already.
+    """Add a sweep's runs; the file, or None where the history has all of them.
 
     Warm-ups and runs that measured nothing (`infra`, `aborted`) are left out. Raises InfraError where the disk refuses.
     left_out: told of each record that cannot be read or has no row; the others are added. None: UsageError names it.
@@ -94,22 +104,96 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
 
     _demand_utf8(history)
     records = list(sweep.records(left_out))
-    night = _night(text_written_out(sweep.path.resolve().name), records)
-    target = history / f"{night}.parquet"
-    if target.exists():
+    name = _name(text_written_out(sweep.path.resolve().name), records)
+    latest = {record.cell: record for record in records}
+    measured = [
+        record
+        for cell in sweep.cells
+        if not cell.warmup and (record := latest.get(cell.name)) is not None and record.outcome not in _UNMEASURED
+    ]
+    known = _known(history, records)
+    fresh = [record for record in measured if run_hash(record) not in known]
+    target = history / f"{name}.parquet"
+    if not fresh and (measured or target.exists()):
         return None
-    table = _table(night, sweep.lock, sweep.cells, {record.cell: record for record in records}, left_out)
+    mine = [known[found] for record in records if (found := run_hash(record)) in known]
+    night = mine[0] if mine else _identity(sweep.lock, records)
+    number = itertools.count(2)
+    while target.exists():
+        target = history / f"{name}-{next(number)}.parquet"
+    table = _table(name, night, sweep.lock, fresh, left_out)
+    hashes = json.dumps([run_hash(record) for record in fresh]).encode()
+    table = table.sort_by("metric").replace_schema_metadata({_NIGHT: night.encode(), _RUNS: hashes})
     aside = history / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         history.mkdir(parents=True, exist_ok=True)
         # By metric, so that a query for one reads one stretch of each file.
-        parquet.write_table(table.sort_by("metric"), aside, compression="zstd", row_group_size=8192)
+        parquet.write_table(table, aside, compression="zstd", row_group_size=8192)
         aside.replace(target)
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink()
         raise disk_error(error, target) from error
     return target
+
+
+def run_hash(record: Record) -> str:
+    """What tells a run from all others, wherever its folder lies."""
+    return _hash(record.arm, record.replicate, record.attempt, datetime.fromisoformat(record.started_at))
+
+
+def _hash(arm: str, replicate: int, attempt: int, started_at: datetime) -> str:
+    """Of columns that files of every version have; times in milliseconds, as they stand there."""
+    milliseconds = round(started_at.timestamp() * 1000)
+    return hashlib.sha256(f"{arm}\0{replicate}\0{attempt}\0{milliseconds}".encode()).hexdigest()[:24]
+
+
+def _identity(lock: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """A sweep is what began with this run, by this configuration: what is resumed later began with it too."""
+    first = min((record.started_at, run_hash(record)) for record in records) if records else ()
+    return hashlib.sha256(json.dumps([lock.get("sweep"), lock.get("sweep_sha256"), first]).encode()).hexdigest()[:24]
+
+
+def _known(history: Path, records: Sequence[Record]) -> dict[str, str]:
+    """Of `records`' runs those that the history has: hash -> night. A file that cannot be read tells nothing here."""
+    import pyarrow
+
+    wanted = {run_hash(record) for record in records}
+    times = [datetime.fromisoformat(record.started_at) for record in records]
+    found: dict[str, str] = {}
+    for file in sorted(history.glob("*.parquet")) if records else []:
+        try:
+            held = _runs_of(file, min(times), max(times))
+        except (OSError, ValueError, pyarrow.ArrowException):
+            continue
+        found |= {run: night for run, night in held.items() if run in wanted}
+    return found
+
+
+def _runs_of(file: Path, first: datetime, last: datetime) -> dict[str, str]:
+    """The runs of one file, hash -> night; of an earlier version's only where it has any between two times."""
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetFile(file) as data:
+        notes = data.schema_arrow.metadata or {}
+        if _RUNS in notes:
+            return dict.fromkeys(json.loads(notes[_RUNS]), notes[_NIGHT].decode())
+        if not _may_hold(data.metadata, first, last):
+            return {}
+        columns = ["arm", "replicate", "attempt", "started_at", "directory"]
+        rows = data.read(columns).group_by(columns).aggregate([]).to_pylist()
+    return {_hash(row["arm"], row["replicate"], row["attempt"], row["started_at"]): row["directory"] for row in rows}
+
+
+def _may_hold(metadata: Any, first: datetime, last: datetime) -> bool:
+    """Whether a file has rows from between two times, by the bounds in its footer."""
+    column = metadata.schema.names.index("started_at")
+    margin = timedelta(milliseconds=1)
+    for index in range(metadata.num_row_groups):
+        bounds = metadata.row_group(index).column(column).statistics
+        if bounds is None or not bounds.has_min_max or (bounds.min <= last + margin and bounds.max >= first - margin):
+            return True
+    return False
 
 
 def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = "*") -> list[Series]:
@@ -138,7 +222,7 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
         # With our own types: what another program wrote there is refused, and a column it lacks is null.
         data = dataset.dataset(files, format="parquet", schema=_schema())
         table = data.to_table(
-            columns=["started_at", "directory", "arm", "adapter", "machine", "value"],
+            columns=list(_QUERIED),
             filter=(compute.field("metric") == metric)
             & compute.field("value").is_valid()
             & compute.is_finite(compute.field("value"))
@@ -151,12 +235,28 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     if not table.num_rows:
         raise UsageError(f"{history}: {_without(data, metric)}")
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in table.to_pylist():
+    for row in _once(table.to_pylist()):
         if fnmatch.fnmatchcase(row["arm"], arm) and (adapter is None or fnmatch.fnmatchcase(row["adapter"], adapter)):
-            runs.setdefault((row["arm"], row["directory"]), []).append(row)
+            runs.setdefault((row["arm"], _night_of(row)), []).append(row)
     if not runs:
         raise UsageError(f"{history}: no runs of that arm or adapter have '{metric}'")
     return _series(runs)
+
+
+def _night_of(row: Mapping[str, Any]) -> str:
+    return str(row["night"] or row["directory"])
+
+
+def _once(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Each run once, in the first of the nights that claim it; of the attempts at one cell, the last one."""
+    seen: set[tuple[Any, ...]] = set()
+    latest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (row["attempt"], row["started_at"], _night_of(row))):
+        run = (row["arm"], row["replicate"], row["attempt"], row["started_at"])
+        if run not in seen:
+            seen.add(run)
+            latest[row["arm"], row["replicate"], _night_of(row)] = row
+    return latest.values()
 
 
 def steps(medians: Sequence[float]) -> list[Step]:
@@ -229,8 +329,8 @@ def _demand_utf8(history: Path) -> None:
         raise UsageError(f"{history}: a name that is not UTF-8, which Parquet's library cannot open; give another one")
 
 
-def _night(directory: str, records: Iterable[Record]) -> str:
-    """What tells a sweep from all others: its directory's name, with its start where that is not in it already."""
+def _name(directory: str, records: Iterable[Record]) -> str:
+    """A night's name for a reader, and its file's: its directory's, with its start where that is not in it already."""
     if _DATED.search(directory):
         return directory
     started = min((begun for record in records if (begun := _begun(record)) is not None), default=None)
@@ -244,22 +344,13 @@ def _begun(record: Record) -> datetime | None:
         return None
 
 
-def _table(
-    directory: str,
-    lock: Mapping[str, Any],
-    cells: Iterable[Cell],
-    latest: Mapping[str, Record],
-    left_out: LeftOut | None,
-) -> Any:
+def _table(name: str, night: str, lock: Mapping[str, Any], records: Iterable[Record], left_out: LeftOut | None) -> Any:
     import pyarrow
 
     machine = machine_of(lock)
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for cell in cells:
-        record = latest.get(cell.name)
-        if cell.warmup or record is None or record.outcome in _UNMEASURED:
-            continue
-        head = {**record.model_dump(include=set(COLUMNS)), "directory": directory, "machine": machine}
+    for record in records:
+        head = {**record.model_dump(include=set(COLUMNS)), "directory": name, "night": night, "machine": machine}
         try:
             own = list(_rows(head, record))
         except (ValueError, OverflowError) as problem:
@@ -269,8 +360,8 @@ def _table(
             left_out(told)
             continue
         for row in own:
-            for name, column in rows.items():
-                column.append(row[name])
+            for column, values in rows.items():
+                values.append(row[column])
     return pyarrow.table(rows, schema=_schema())
 
 
@@ -333,11 +424,11 @@ def _without(data: Any, metric: str) -> str:
 
 def _series(runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> list[Series]:
     found: dict[str, Series] = {}
-    for (arm, directory), rows in runs.items():
+    for (arm, _), rows in runs.items():
         ordered = sorted(rows, key=lambda row: row["started_at"])
         summary = stats.summarise([float(row["value"]) for row in ordered])
         assert summary is not None, "a night has at least one run"
-        night = Night(ordered[0]["started_at"], directory, ordered[0]["machine"], summary)
+        night = Night(ordered[0]["started_at"], ordered[0]["directory"], ordered[0]["machine"], summary)
         found.setdefault(arm, Series(arm)).nights.append(night)
     for one in found.values():
         one.nights.sort(key=lambda night: night.started_at)

@@ -45,7 +45,10 @@ class Interrupt:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """What is yielded is set by the first signal; a late second one ends the process (labels remain for the reaper)."""
+    """What is yielded is set by the first signal; a late second one ends the process (labels remain for the reaper).
+
+    A signal that whoever started us had ignored stays so: SIGHUP under nohup, SIGINT in a script's background job.
+    """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt  # signals are the main thread's
@@ -57,7 +60,8 @@ def interruptible() -> Iterator[Interrupt]:
             signal.raise_signal(number)
         interrupt.set()
 
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heard}
     try:
         yield interrupt
     finally:

@@ -82,6 +82,8 @@ _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=20
 _BRIDGE_USER = "65534:65534"
 #: Of the deadline for collecting, what the guest may use before it says that there is too much.
 _COLLECTING = 0.8
+#: Above its disk limit, so that whoever fills one file up to the kernel's bound has written too much already.
+_FILE_SLACK_BYTES = 1 << 20
 _MB = 10**6
 #: Seconds for the times of what has changed in the workspace; an agent may have filled it.
 _LOOK_S = 10
@@ -233,6 +235,7 @@ class Run:
             memory_bytes=(limits.memory_mb + GUEST_RESERVE_MB) * _MB,
             cpus=limits.cpus,
             pids=limits.pids,
+            file_bytes=limits.disk_mb * _MB + _FILE_SLACK_BYTES,
             **self._common("agent"),
         )
 

@@ -196,7 +196,9 @@ class Limits(Config):
     memory_mb: int = Field(default=2048, ge=64, le=MAX_MB)
     cpus: float = Field(default=2.0, ge=0.01, le=1024)
     pids: int = Field(default=512, ge=32, le=1 << 22)
-    #: Bytes the run may write to its own file systems.
+    #: Megabytes the run may take on disk, by whatever way: written in sum, preallocated in sum, or standing there (an
+    #: entry counts 512 bytes more, a folder 4,096 at least). No single file may be
+    #: larger, not even a sparse one or one in memory.
     disk_mb: int = Field(default=1024, gt=0, le=MAX_MB)
 
 

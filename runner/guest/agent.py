@@ -14,6 +14,7 @@ from .cgroup import Cgroup
 from .channel import Channel, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .preallocated import Preallocated
 from .reaper import Ended, Reaper
 from .resolver import Resolver
 from .sampler import Sampler
@@ -47,6 +48,7 @@ class Agent:
         resolver: Resolver,
         terminals: Terminals,
         writes: Writes,
+        preallocated: Preallocated,
         bridge_pid: int,
     ) -> None:
         self._channel = channel
@@ -56,6 +58,7 @@ class Agent:
         self._resolver = resolver
         self._terminals = terminals
         self._writes = writes
+        self._preallocated = preallocated
         self._bridge_pid = bridge_pid
         self._cgroup = Cgroup()
         self._own_pid = os.getpid()
@@ -84,10 +87,11 @@ class Agent:
             self._cgroup,
             self._writes,
             list_helpers=lambda: [self._bridge_pid, *self._forwarder.pids(), *self._resolver.root()],
-            list_agent=self._untrusted.living,
+            list_agent=lambda: self._untrusted.living(dead=True),
             on_full=self._end_for_disk,
             sample_s=request.number("sample_ms") / 1000,
             disk_bytes=request.number("disk_bytes"),
+            preallocated=self._preallocated,
         )
         self._terminals.base_env = env
         self._disk_exceeded = False
@@ -150,6 +154,7 @@ class Agent:
         sampler.stop()
         left = self.end_everything()
         written = sampler.written()
+        self._disk_exceeded = self._disk_exceeded or sampler.exceeds(written)
         self._running = False
         self._channel.event(
             "exit",

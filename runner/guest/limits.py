@@ -37,7 +37,7 @@ class LimitWatch:
         self._oom, self._pids = self._counted()
         if self._disk_bytes is not None:
             self._before = disk.occupied(self._places)
-            self._free = disk.free(self._places[0])
+            self._used = disk.used(self._places[0])
             self._thread.start()
         return self
 
@@ -61,8 +61,8 @@ class LimitWatch:
         looks = 0
         while not self._ended.wait(_EVERY_S):
             looks += 1
-            fell = self._free - disk.free(self._places[0])
-            if fell < self._disk_bytes // 2 and looks % _LOOKS_WITHOUT_HINT:
+            grown = disk.used(self._places[0]) - self._used
+            if grown < self._disk_bytes // 2 and looks % _LOOKS_WITHOUT_HINT:
                 continue
             taken = disk.occupied(self._places) + disk.unlinked(list(procs.snapshot().values()), self._places)
             if taken - self._before > self._disk_bytes:

@@ -23,6 +23,8 @@ _IFF_UP = 0x1
 #: Addresses kept for documentation (RFC 5737, RFC 3849): nobody is there, a network would be asked all the same.
 _NOWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 _CONNECT_S = 0.3
+#: How our own abstract names begin: the channel's (`supervisor.ADDRESS`), and those of `readiness`.
+_OUR_NAMES = "@acpbench-"
 _PTRACE_SEIZE = 0x4206
 
 
@@ -34,7 +36,8 @@ def main(argv: list[str]) -> int:
 
 def network() -> list[str]:
     """What speaks against it: nothing but loopback is up, no route leaves it, a connection to the outside fails at
-    once."""
+    once; nobody else has an abstract Unix socket here: they belong to the network stack, and the host's engine has
+    some."""
     problems = [f"{name} is up" for name in _interfaces() if name != "lo" and _is_up(name)]
     routes = [line.split() for line in _read("/proc/net/route").splitlines()[1:]]
     problems += [f"a route through {fields[0]}" for fields in routes if fields and fields[0] != "lo"]
@@ -44,7 +47,13 @@ def network() -> list[str]:
         problem = _connects(family, address)
         if problem:
             problems.append(problem)
-    return problems
+    return problems + [f"the abstract socket {name[:60]} is in reach" for name in _abstract_sockets()[:5]]
+
+
+def _abstract_sockets() -> list[str]:
+    lines = (line.split() for line in _read("/proc/net/unix").splitlines()[1:])
+    names = {fields[7] for fields in lines if len(fields) > 7}
+    return sorted(name for name in names if name.startswith("@") and not name.startswith(_OUR_NAMES))
 
 
 def status() -> dict[str, str]:

@@ -73,8 +73,11 @@ def living_thread(pid: int) -> int | None:
     return None
 
 
-def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
-    """The living processes below `root`, not those in `without` nor what descends from them; see `Process.alive`."""
+def descendants(root: int, without: Iterable[int] = (), *, dead: bool = False) -> list[Process]:
+    """The living processes below `root`, not those in `without` nor what descends from them; see `Process.alive`.
+
+    `dead`: those that have ended too; as long as nobody has waited for them their counters are theirs.
+    """
     everyone = snapshot()
     children: dict[int, list[Process]] = {}
     for process in everyone.values():
@@ -85,7 +88,7 @@ def descendants(root: int, without: Iterable[int] = ()) -> list[Process]:
         for process in children.get(queue.pop(), []):
             if process.pid not in skipped:
                 queue.append(process.pid)
-                if process.alive:
+                if dead or process.alive:
                     found.append(process)
     return found
 

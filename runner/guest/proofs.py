@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable
 
-from . import gitobj, planted, tree
+from . import families, gitobj, planted, tree
 from .channel import OpError
 from .fixture import Layout, Prepared, Proof, commit_tree, head_commit
 from .probing import Found
@@ -38,12 +38,15 @@ def prove(
         ("planted", lambda: [] if prepared is None else planted.differences(prepared.planted)),
         ("state", lambda: agent_state(layout, workspace, state_dirs, {} if prepared is None else prepared.home)),
     ]
-    return [_proof(name, check) for name, check in checks]
+    made = [_proof(name, check) for name, check in checks]
+    return [made[0], families.prove(), *made[1:]]
 
 
 def conditions(found: Found, uid: int) -> list[str]:
     """What speaks against starting in this container what we do not trust, whatever is in its folders."""
-    return [*found.network, *user(found, uid), *no_new_privileges(found), *found.reached]
+    sockets = families.prove()
+    foreign = [] if sockets.ok else [sockets.detail]
+    return [*found.network, *foreign, *user(found, uid), *no_new_privileges(found), *found.reached]
 
 
 def _proof(name: str, check: Callable[[], list[str]]) -> Proof:

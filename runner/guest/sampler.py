@@ -10,15 +10,21 @@ from typing import NamedTuple
 
 from . import disk, procs
 from .cgroup import Cgroup
+from .preallocated import Preallocated
 
 _MEGABYTE = 1e6
 #: Growth of our own memory between two looks that spoils the one between them.
 _STEADY_BYTES = 300_000
-#: Seconds between looks at what has been written (cheap), and between walks over the files (less so).
+#: Seconds between looks at what has been written; what a file system has lost is looked at as often.
 _WRITES_EVERY_S = 0.25
-_WALK_EVERY_S = 1.0
-#: A walk may take this part of one cpu at most.
-_WALK_SHARE = 0.05
+#: Seconds between the beginnings of two walks over the files, where nothing hints at a need for one.
+_WALK_EVERY_S = 10.0
+#: The part of one cpu that a walk may take; and where the file system has lost so much that the limit may be passed.
+_WALK_SHARE, _URGENT_SHARE = 0.01, 0.25
+#: How long the dead may take to be waited for, once all are dead.
+_REAPED_S, _REAPED_STEP_S = 1.0, 0.002
+#: A walk that has waited long does not catch up in one go: the guest has other things to do.
+_LONGEST_STEP_S = 0.01
 
 
 class Usage(NamedTuple):
@@ -33,7 +39,10 @@ class Sampler:
     """One agent's measurement: `start` just before its spawn, `usage` at its exit, `stop` afterwards.
 
     `list_helpers` gives the processes in the container's group that are not the agent's (bridge, forwarder and its
-    children), `list_agent` the agent's; `on_full` is called once when more than `disk_bytes` have been written.
+    children), `list_agent` the agent's, with those that nobody has waited for yet. `on_full` is called once, when the
+    agent has taken more than `disk_bytes` of disk by any of these: bytes written; bytes preallocated (before they are);
+    what stands in its places; and, where the file system has lost that much too, the first two and what is mapped
+    without a name together (what is preallocated, mapped and then written may count three times).
     """
 
     def __init__(
@@ -46,6 +55,7 @@ class Sampler:
         *,
         sample_s: float,
         disk_bytes: int,
+        preallocated: Preallocated | None = None,
     ) -> None:
         self._cgroup = cgroup
         self._writes = writes
@@ -54,6 +64,8 @@ class Sampler:
         self._on_full = on_full
         self._sample_s = sample_s
         self._disk_bytes = disk_bytes
+        self._preallocated = Preallocated(None) if preallocated is None else preallocated
+        self._full = threading.Lock()
         self._own_pid = os.getpid()
         self._peak = 0
         self._done = threading.Event()
@@ -63,7 +75,12 @@ class Sampler:
         self._writes.start()
         self._places = tuple(place for place in disk.PLACES if os.path.isdir(place))
         self._occupied = disk.occupied(self._places)
-        self._free = self._free_bytes()
+        self._shared = disk.used(disk.SHARED_MEMORY)
+        self._room = self._room_at_walk = self._room_now()
+        self._walk: disk.Walk | None = None
+        # What the last whole walk found, and what room there was when it began.
+        self._walked, self._room_walked = 0, self._room
+        self._preallocated.watch(self._disk_bytes, self._tell_full)
         self._oom_kills = self._cgroup.oom_kills()
         self._anon = next((value for _ in range(20) if (value := self._foreign_anon()) is not None), None)
         self._cpu = self._foreign_cpu_s()
@@ -82,10 +99,19 @@ class Sampler:
 
     def written(self) -> int | None:
         """Bytes written since the start; call it when everybody is dead, so that nobody's part is missing."""
-        return self._writes.total(self._list_agent())
+        # Whoever is dead and not yet waited for is in neither figure at the moment of its reaping.
+        deadline = time.monotonic() + _REAPED_S
+        while (left := self._list_agent()) and time.monotonic() < deadline:
+            time.sleep(_REAPED_STEP_S)
+        return self._writes.total(left)
+
+    def exceeds(self, written: int | None) -> bool:
+        """Whether so much was too much: who writes fast and exits is gone before the next look."""
+        return (written or 0) > self._disk_bytes
 
     def stop(self) -> None:
         self._done.set()
+        self._preallocated.unwatch()
 
     def _foreign_anon(self) -> int | None:
         """Anonymous memory of all but the guest; None where it is not counted, or ours changed while we looked."""
@@ -107,28 +133,55 @@ class Sampler:
             self._peak = max(self._peak, now - self._anon)
 
     def _run(self) -> None:
-        next_writes = time.monotonic() + _WRITES_EVERY_S
-        next_walk = time.monotonic() + _WALK_EVERY_S
+        last = time.monotonic()
+        next_look, next_walk = last + _WRITES_EVERY_S, last + min(_WALK_EVERY_S, 1.0)
         while not self._done.wait(self._sample_s):
             self._sample_memory()
             now = time.monotonic()
-            if now < next_writes:
-                continue
-            next_writes = now + _WRITES_EVERY_S
-            living = self._list_agent()
-            written = self._writes.total(living) or 0
-            # A preallocated file is written by nobody: a shrinking file system or the walk shows it.
-            if now >= next_walk or self._free - self._free_bytes() > self._disk_bytes:
-                written = max(written, self._grown(living))
-                self._free = self._free_bytes()
-                took = time.monotonic() - now
-                next_walk = now + max(_WALK_EVERY_S, took / _WALK_SHARE)
-            if written > self._disk_bytes and not self._done.is_set():
-                self._done.set()
-                self._on_full()
+            if now >= next_look:
+                next_look = now + _WRITES_EVERY_S
+                living = self._list_agent()
+                if self._looks_full(living):
+                    self._tell_full()
+                    return
+                if self._walk is None and (now >= next_walk or self._urgent()):
+                    next_walk = now + _WALK_EVERY_S
+                    self._room_at_walk = self._room_now()
+                    self._walk = disk.Walk(self._places, living, self._occupied + self._disk_bytes)
+            if self._walk is not None and self._walks_full(self._walk, now - last):
+                self._tell_full()
+                return
+            last = now
 
-    def _grown(self, living: list[procs.Process]) -> int:
-        return disk.occupied(self._places) - self._occupied + disk.unlinked(living, self._places)
+    def _looks_full(self, living: list[procs.Process]) -> bool:
+        written = self._writes.total(living) or 0
+        if written > self._disk_bytes or disk.used(disk.SHARED_MEMORY) - self._shared > self._disk_bytes:
+            return True
+        lost = self._room.bytes - self._room_now().bytes
+        if lost <= self._disk_bytes:
+            return False
+        return written + self._preallocated.total + disk.mapped(living, self._places) > self._disk_bytes
 
-    def _free_bytes(self) -> int:
-        return disk.free(self._places[0]) if self._places else 0
+    def _walks_full(self, walk: disk.Walk, elapsed_s: float) -> bool:
+        """Goes on with the walk, for its share of the time that has passed."""
+        share = _URGENT_SHARE if self._urgent() else _WALK_SHARE
+        if not walk.advance(min(elapsed_s * share, _LONGEST_STEP_S)):
+            return False
+        self._walk = None
+        self._walked, self._room_walked = walk.total - self._occupied, self._room_at_walk
+        lost = self._room.bytes - self._room_now().bytes
+        return self._walked > self._disk_bytes or (walk.incomplete and lost > self._disk_bytes)
+
+    def _urgent(self) -> bool:
+        """Whether the limit may be passed, as far as the last walk and the file system's own figure tell."""
+        return self._walked + self._room_now().lost_since(self._room_walked) > self._disk_bytes
+
+    def _tell_full(self) -> None:
+        with self._full:
+            if self._done.is_set():
+                return
+            self._done.set()
+        self._on_full()
+
+    def _room_now(self) -> disk.Room:
+        return disk.Room.of(self._places[0]) if self._places else disk.Room(0, 0)

@@ -13,12 +13,13 @@ import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, procs, proofs, reset, system, untrusted, verify
+from . import collect, files, fixture, procs, proofs, reset, seccomp, system, untrusted, verify
 from .agent import Agent, Streams
 from .change_times import ChangeTimes
 from .channel import Channel, Dispatcher, OpError, Request
 from .disk import Writes
 from .forwarder import Forwarder
+from .preallocated import Preallocated
 from .probing import Probing
 from .readiness import Readiness
 from .reaper import Reaper
@@ -35,7 +36,13 @@ class Guest:
     """The operations, and what they share."""
 
     def __init__(
-        self, channel: Channel, streams: Streams | None, bridge_pid: int, writes: Writes, probing: Probing
+        self,
+        channel: Channel,
+        streams: Streams | None,
+        bridge_pid: int,
+        writes: Writes,
+        probing: Probing,
+        preallocated: Preallocated,
     ) -> None:
         self.channel = channel
         self.layout = fixture.Layout()
@@ -49,7 +56,15 @@ class Guest:
         self.agent: Agent | None = None
         if streams is not None:
             self.agent = Agent(
-                channel, self.reaper, streams, self.forwarder, self.resolver, self.terminals, writes, bridge_pid
+                channel,
+                self.reaper,
+                streams,
+                self.forwarder,
+                self.resolver,
+                self.terminals,
+                writes,
+                preallocated,
+                bridge_pid,
             )
         self.reaping = False
         self.probing = probing
@@ -201,7 +216,10 @@ def main(argv: list[str]) -> int:
         _share_streams()
     writes = Writes()
     untrusted.settle()
+    # Hidden first: then nobody whom the filter lets trace can trace us. Both come before the first thread.
     system.hide()
+    preallocated = Preallocated(_filter_calls())
+    preallocated.start()
     system.adopt_orphans()
     sys.setswitchinterval(_SWITCH_S)
     system.default_signals()
@@ -214,15 +232,23 @@ def main(argv: list[str]) -> int:
             listener.listen(1)
             connection, _ = listener.accept()
         fd = connection.detach()
-        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes, probing)
+        guest = Guest(Channel(fd, fd), _take_streams(), _peer(fd), writes, probing, preallocated)
     else:
         streams = _take_streams()
-        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes, probing)
+        guest = Guest(Channel(streams.stdin, streams.stdout), None, 0, writes, probing, preallocated)
     _report_threads(guest.channel)
     with contextlib.suppress(ConnectionError):
         guest.serve()
     guest.end()
     return 0
+
+
+def _filter_calls() -> int | None:
+    """The listener of our filter. Where it cannot be installed we go on: the proof of the address families says so."""
+    try:
+        return seccomp.install()
+    except OSError:
+        return None
 
 
 def _ignore_signals() -> None:

@@ -91,10 +91,11 @@ class Untrusted:
         self._uid = user.uid
         self._own_pid = os.getpid()
 
-    def living(self) -> list[procs.Process]:
+    def living(self, *, dead: bool = False) -> list[procs.Process]:
+        """`dead`: those that have ended and were not waited for too."""
         if settled():
-            return [process for process in procs.snapshot(self._uid).values() if process.alive]
-        return procs.descendants(self._own_pid, without=self._others())
+            return [process for process in procs.snapshot(self._uid).values() if dead or process.alive]
+        return procs.descendants(self._own_pid, without=self._others(), dead=dead)
 
     def signal(self, number: int) -> None:
         """To all of them at once."""

@@ -65,10 +65,19 @@ class Spec:
     memory_bytes: int = 2 * 10**9
     cpus: float = 2.0
     pids: int = 512
+    #: Bytes of a single file (RLIMIT_FSIZE), for all that runs in it; None: no limit.
+    file_bytes: int | None = None
     #: The engine's name of a network; "none" but for a gateway whose model is live.
     network: str = "none"
     #: Folder of the host -> target, read-only: where a live model's socket is.
     folders: Mapping[str, str] = field(default_factory=dict)
+
+
+def _ulimits(spec: Spec) -> list[Ulimit]:
+    limits = [Ulimit(name="core", soft=0, hard=0)]
+    if spec.file_bytes is not None:
+        limits.append(Ulimit(name="fsize", soft=spec.file_bytes, hard=spec.file_bytes))
+    return limits
 
 
 @contextlib.contextmanager
@@ -114,7 +123,7 @@ class Container:
             # The engine refuses more than there are; all there are is no limit, as it was meant.
             nano_cpus=int(min(spec.cpus, cpus_of(self._client)) * 10**9),
             pids_limit=spec.pids,
-            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+            ulimits=_ulimits(spec),
             mounts=[
                 # With labels: the engine makes a volume that went meanwhile anew: the reaper must find that one too.
                 Mount(

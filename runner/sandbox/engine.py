@@ -6,8 +6,6 @@ Everything goes through docker-py; no command line tool is asked. Podman answers
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import math
 import os
 import shutil
@@ -25,6 +23,7 @@ from docker.utils import kwargs_from_env
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from runner.errors import EngineUnavailable
+from runner.sandbox import contexts
 
 #: Seconds an engine has to say that it is there.
 PROBE_S = 5
@@ -69,14 +68,18 @@ def retrying(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def endpoints(environ: Mapping[str, str], home: Path) -> Iterator[Endpoint]:
-    """The places to look, in order: DOCKER_HOST, the docker command's context, Docker's sockets, Podman's sockets."""
+    """The places to look, in order: DOCKER_HOST, the docker command's context, Docker's sockets, Podman's sockets.
+
+    Raises EngineUnavailable for a context that was chosen and cannot be used.
+    """
     if environ.get("DOCKER_HOST"):
         settings = kwargs_from_env(environment=dict(environ))
         yield Endpoint(settings["base_url"], "DOCKER_HOST", chosen=True, tls={"tls": settings.get("tls", False)})
         return
-    url = _context(environ, home)
-    if url is not None:
-        yield Endpoint(url, "the docker context", chosen=True)
+    context = contexts.chosen(environ, home)
+    if context is not None:
+        tls = None if context.tls is None else {"tls": context.tls}
+        yield Endpoint(context.url, "the docker context", chosen=True, tls=tls)
         return
     runtime = environ.get("XDG_RUNTIME_DIR")
     yield Endpoint("unix:///var/run/docker.sock", "Docker's socket")
@@ -85,26 +88,6 @@ def endpoints(environ: Mapping[str, str], home: Path) -> Iterator[Endpoint]:
         yield Endpoint(f"unix://{runtime}/docker.sock", "rootless Docker's socket")
         yield Endpoint(f"unix://{runtime}/podman/podman.sock", "Podman's user socket")
     yield Endpoint("unix:///run/podman/podman.sock", "Podman's socket")
-
-
-def _context(environ: Mapping[str, str], home: Path) -> str | None:
-    """URL of the context that the docker command would use; None for its default one.
-
-    Layout of the files: https://docs.docker.com/engine/manage-resources/contexts/ (a context's folder is named by
-    the sha256 of its name). A context that cannot be read counts as none.
-    """
-    folder = Path(environ.get("DOCKER_CONFIG") or home / ".docker")
-    name = environ.get("DOCKER_CONTEXT")
-    try:
-        if not name:
-            name = json.loads((folder / "config.json").read_text("utf-8")).get("currentContext")
-        if not name or name == "default":
-            return None
-        digest = hashlib.sha256(name.encode()).hexdigest()
-        meta = json.loads((folder / "contexts" / "meta" / digest / "meta.json").read_text("utf-8"))
-        return str(meta["Endpoints"]["docker"]["Host"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def connect(environ: Mapping[str, str] | None = None, home: Path | None = None) -> docker.DockerClient:
@@ -120,6 +103,13 @@ def connect(environ: Mapping[str, str] | None = None, home: Path | None = None) 
     except DockerException as error:  # settings of TLS that do not fit together
         raise EngineUnavailable(f"no container engine: DOCKER_HOST's settings are wrong: {error}") from None
     for endpoint in places:
+        if endpoint.url.startswith("ssh://"):
+            # docker-py needs another package for it, and our streams need sockets that can be half-closed.
+            raise EngineUnavailable(
+                f"no container engine: {endpoint.source} names {endpoint.url}, and ssh:// is not supported; forward "
+                "its socket, for example with ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock HOST, and set "
+                "DOCKER_HOST=unix:///tmp/engine.sock"
+            )
         path = endpoint.url.removeprefix("unix://")
         if endpoint.url.startswith("unix://") and not _is_there(path):
             if endpoint.chosen:
@@ -159,8 +149,6 @@ def _no_right(path: str) -> str:
 def _client(endpoint: Endpoint) -> docker.DockerClient:
     """A client that speaks the engine's own API version. Raises what docker-py raises where no engine answers."""
     settings: dict[str, Any] = dict(endpoint.tls or {})
-    if endpoint.url.startswith("ssh://"):
-        settings["use_ssh_client"] = True
     if endpoint.url.startswith("unix://"):
         # Where nobody listens, docker-py would leave an open socket behind.
         with socket.socket(socket.AF_UNIX) as knock:

@@ -6,6 +6,7 @@ The host's listener is `argv[1]` host, `argv[2]` port; nothing else on any netwo
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 HOST, PORT = (sys.argv[1], int(sys.argv[2])) if len(sys.argv) > 2 else ("127.0.0.1", 9)
 LIBC = ctypes.CDLL(None, use_errno=True)
-CLONE_NEWUSER, PTRACE_ATTACH, PTRACE_DETACH = 0x10000000, 16, 17
+CLONE_NEWUSER, CLONE_NEWNET, PTRACE_ATTACH, PTRACE_DETACH = 0x10000000, 0x40000000, 16, 17
 MS_REMOUNT, MS_BIND = 32, 4096
 FOREIGN = "acpbench-guest"
 
@@ -182,10 +183,73 @@ def control_surface() -> str | None:
     return None
 
 
+def other_family() -> str | None:
+    """A socket of any family but those of the sandbox's own: AF_VSOCK would reach the machine that hosts this one."""
+    for family in range(64):
+        for kind in (1, 2, 3, 4, 5):
+            if family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+                continue
+            with contextlib.suppress(OSError), socket.socket(family, kind):
+                return f"family {family}, type {kind}"
+    return None
+
+
+def raw_socket() -> str | None:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_RAW, 255):
+            return f"family {family}"
+    return None
+
+
+def kernel_events() -> str | None:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15) as sock:
+        sock.bind((0, 1))
+        return "listens"
+
+
+def ring() -> str | None:
+    """io_uring_setup(2): a ring makes sockets past any filter of system calls."""
+    fd = LIBC.syscall(425, 1, ctypes.create_string_buffer(120))
+    return None if fd < 0 else f"descriptor {fd}"
+
+
+def network_namespace() -> str | None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 else 1)
+    return "unshared" if os.waitpid(pid, 0)[1] == 0 else None
+
+
+def namespace_by_clone3() -> str | None:
+    """clone3(2) with its flags behind a pointer: CLONE_NEWUSER, SIGCHLD."""
+    arguments = (ctypes.c_uint64 * 11)(CLONE_NEWUSER, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0)
+    pid = LIBC.syscall(435, arguments, ctypes.sizeof(arguments))
+    if pid == 0:
+        os._exit(0)
+    return None if pid < 0 else f"pid {os.waitpid(pid, 0)[0]}"
+
+
+def new_mount() -> str | None:
+    """fsopen(2): a mount without mount(2)."""
+    fd = LIBC.syscall(430, b"tmpfs", 0)
+    return None if fd < 0 else f"descriptor {fd}"
+
+
+def users_keys() -> str | None:
+    """add_key(2) to the user's keyring, which the whole machine's processes of that user share."""
+    number = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
+    key = LIBC.syscall(number, b"user", b"acpbench-escape", b"x", 1, -4)
+    return None if key < 0 else f"key {key}"
+
+
 ATTEMPTS: dict[str, Callable[[], str | None]] = {
     "TCP to the host": tcp,
     "UDP to the host": udp,
     "an interface but loopback": interfaces,
+    "a socket of another family": other_family,
+    "a raw socket": raw_socket,
+    "the kernel's events": kernel_events,
+    "a ring for system calls": ring,
     "the engine's socket": engine_socket,
     "write the guest's code": writes("/acpbench/guest/main.py"),
     "write the model's volume": writes("/acpbench/model/x"),
@@ -197,6 +261,10 @@ ATTEMPTS: dict[str, Callable[[], str | None]] = {
     "a set-uid program": set_uid_program,
     "a capability": capability,
     "a user namespace": user_namespace,
+    "a network namespace": network_namespace,
+    "a user namespace by clone3": namespace_by_clone3,
+    "a mount by fsopen": new_mount,
+    "a key of the user's": users_keys,
     "a device node": device,
     "a mount": mount,
     "change the root": change_root,

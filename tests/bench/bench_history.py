@@ -40,7 +40,7 @@ def night(number: int, runs: int, random: Random) -> pyarrow.Table:
                     "adapter": "an-adapter@1", "surface": f"surface-{index % 6}", "fixture": "semver",
                     "policy": "allow_once", "model": "scripted/fix-semver", "reset": "container", "machine": "x86_64",
                     "replicate": index // 6 + 1, "attempt": 1, "outcome": "passed", "metric": name, "kind": kind,
-                    "value": value, "text": None,
+                    "value": value, "text": None, "night": f"night-{number}",
                 }  # fmt: skip
                 for column, cell in row.items():
                     rows[column].append(cell)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow
 import pyarrow.parquet
 import pytest
 
@@ -84,6 +86,130 @@ def test_a_name_that_holds_the_start_is_enough(tmp_path: Path) -> None:
     file = append(tmp_path / "history", SweepDir.read(dated))
     assert file is not None
     assert file.stem == dated.name
+
+
+@pytest.mark.parametrize("name", ["a-copy", "night-000", "nightly-20261101T021700Z-5d2a"])
+def test_a_copy_of_a_folder_is_no_second_night(tmp_path: Path, name: str) -> None:
+    one = sweep(tmp_path / "first", 0, [100.0, 110.0])
+    append(tmp_path / "history", one)
+    copy = Path(shutil.copytree(one.path, tmp_path / "copies" / name))
+    assert append(tmp_path / "history", SweepDir.read(copy)) is None
+    assert append(tmp_path / "history", SweepDir.read(one.path.rename(tmp_path / "moved"))) is None
+    assert len(list((tmp_path / "history").iterdir())) == 1
+    (night,) = query(tmp_path / "history", "to_result_ms")[0].nights
+    assert night.found.n == 2
+
+
+def resumed(made: SweepDir, replicate: int, value: float, **fields: Any) -> None:
+    """One more attempt at a cell, an hour later."""
+    (planned,) = (one for one in made.cells if not one.warmup and one.replicate == replicate)
+    started = (NIGHT + timedelta(hours=1, seconds=replicate)).isoformat(timespec="milliseconds")
+    figures: dict[str, Any] = {"started_at": started, "exact": {}, "sampled": {"to_result_ms": value}}
+    with SweepDir.resume(made.path) as again:
+        attempt = again.attempt(planned)
+        attempt.commit(run(planned, **{**figures, **fields, "attempt": attempt.number}))
+
+
+def unfinished(folder: Path, name: str) -> SweepDir:
+    """A sweep of three runs, one of which has not been made."""
+    made = sweep(folder, 0, [100.0, 110.0, 120.0])
+    path = made.path.rename(folder / name)
+    shutil.rmtree(path / "runs" / made.cells[-1].name)
+    return SweepDir.read(path)
+
+
+@pytest.mark.parametrize("name", ["nightly", "nightly-20261101T021700Z-5d2a"])
+def test_a_resumed_sweep_brings_its_new_runs_to_the_night_it_was(tmp_path: Path, name: str) -> None:
+    history = tmp_path / "history"
+    made = unfinished(tmp_path, name)
+    first = append(history, made)
+    assert append(history, made) is None
+    resumed(made, 3, 500.0)
+    second = append(history, SweepDir.read(made.path))
+    assert first is not None
+    assert second is not None
+    assert second != first
+    assert append(history, SweepDir.read(made.path)) is None
+    (night,) = query(history, "to_result_ms")[0].nights
+    assert sorted(night.found.values) == [100.0, 110.0, 500.0]
+    assert night.directory == first.stem
+    # The copy of what it was before, and of what it is now, by whatever name.
+    assert append(history, SweepDir.read(Path(shutil.copytree(made.path, tmp_path / "copy")))) is None
+
+
+def test_a_run_that_was_made_again_counts_in_place_of_the_first(tmp_path: Path) -> None:
+    """A resumed sweep reruns whole blocks."""
+    history = tmp_path / "history"
+    made = sweep(tmp_path, 0, [100.0, 110.0])
+    append(history, made)
+    resumed(made, 1, 300.0)
+    assert append(history, SweepDir.read(made.path)) is not None
+    (night,) = query(history, "to_result_ms")[0].nights
+    assert sorted(night.found.values) == [110.0, 300.0]
+
+
+def test_a_resumed_sweep_that_had_measured_nothing_yet(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    made = sweep(tmp_path, 0, [100.0], outcome="infra")
+    append(history, made)
+    assert append(history, made) is None
+    resumed(made, 1, 100.0)
+    assert append(history, SweepDir.read(made.path)) is not None
+    (night,) = query(history, "to_result_ms")[0].nights
+    assert night.found.values == (100.0,)
+
+
+def test_two_nights_of_one_name_and_second_are_two(tmp_path: Path) -> None:
+    """Two machines of a CI start at the same moment into folders of the same name."""
+    history = tmp_path / "history"
+    for part, surface in ((1, "acp"), (2, "cli")):
+        made = sweep(tmp_path / str(part), 0, [100.0 * part], arm=f"an-arm--{surface}")
+        assert append(history, made) is not None
+    assert [one.medians for one in query(history, "to_result_ms")] == [[100.0], [200.0]]
+
+
+def old_format(file: Path) -> None:
+    """As files were before runs had hashes: no such column, and no notes."""
+    table = pyarrow.parquet.read_table(file).drop_columns(["night"]).replace_schema_metadata(None)
+    pyarrow.parquet.write_table(table, file)
+
+
+@pytest.mark.parametrize("others", [[], [1, 2]])
+def test_files_of_earlier_versions_are_read_and_their_runs_known(tmp_path: Path, others: list[int]) -> None:
+    history = tmp_path / "history"
+    made = unfinished(tmp_path, "nightly")
+    file = append(history, made)
+    assert file is not None
+    old_format(file)
+    for night in others:
+        append(history, sweep(tmp_path, night, [200.0]))
+    assert append(history, made) is None
+    assert append(history, SweepDir.read(Path(shutil.copytree(made.path, tmp_path / "copy")))) is None
+    resumed(made, 3, 500.0)
+    assert append(history, SweepDir.read(made.path)) is not None
+    nights = query(history, "to_result_ms")[0].nights
+    assert [night.found.n for night in nights] == [3, *(1 for _ in others)]
+    assert nights[0].directory == file.stem
+
+
+def test_a_copy_that_an_earlier_version_took_for_a_night_is_none(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    made = sweep(tmp_path, 0, [100.0, 110.0])
+    file = append(history, made)
+    assert file is not None
+    old_format(file)
+    table = pyarrow.parquet.read_table(file)
+    names = pyarrow.array(["z-copy"] * table.num_rows)
+    table = table.set_column(table.column_names.index("directory"), "directory", names)
+    pyarrow.parquet.write_table(table, history / "z-copy.parquet")
+    (night,) = query(history, "to_result_ms")[0].nights
+    assert (night.directory, night.found.n) == (file.stem, 2)
+
+
+def test_a_torn_file_keeps_no_night_from_being_added(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "torn.parquet").write_bytes(b"PAR1")
+    assert append(tmp_path / "history", sweep(tmp_path, 0, [100.0])) is not None
 
 
 def test_runs_that_measured_nothing_are_left_out(tmp_path: Path) -> None:

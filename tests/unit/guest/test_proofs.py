@@ -181,8 +181,8 @@ def test_agent_state(layout: Layout, prepared: Prepared) -> None:
 def test_a_check_that_cannot_be_made_has_failed(tmp_path: Path) -> None:
     nowhere = Layout(str(tmp_path / "a"), str(tmp_path / "b"))
     found = {proof.name: proof for proof in proofs.prove(nowhere, None, unseen, 1000, "/nowhere", [])}
-    names = ["network", "user", "no-new-privileges", "out-of-reach", "home", "workspace", "planted", "state"]
-    assert list(found) == names
-    assert [found[name].detail for name in names[:4]] == ["not checked: no python"] * 4
+    names = ["network", "address-families", "user", "no-new-privileges", "out-of-reach", "home", "workspace"]
+    assert list(found) == [*names, "planted", "state"]
+    assert [found[name].detail for name in names[:5]] == ["not checked: no python"] * 5
     assert found["home"].detail.startswith("not checked")
     assert not found["home"].ok

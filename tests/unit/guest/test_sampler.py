@@ -9,6 +9,7 @@ import pytest
 
 from runner.guest import disk, procs, sampler
 from runner.guest.cgroup import Cgroup
+from runner.guest.preallocated import Preallocated
 from runner.guest.sampler import Sampler
 
 
@@ -38,7 +39,9 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     return Group()
 
 
-def make(group: Group, on_full: Callable[[], None], disk_bytes: int = 10**12) -> Sampler:
+def make(
+    group: Group, on_full: Callable[[], None], disk_bytes: int = 10**12, preallocated: Preallocated | None = None
+) -> Sampler:
     return Sampler(
         group,
         disk.Writes(),
@@ -47,6 +50,7 @@ def make(group: Group, on_full: Callable[[], None], disk_bytes: int = 10**12) ->
         on_full=on_full,
         sample_s=0.005,
         disk_bytes=disk_bytes,
+        preallocated=preallocated,
     )
 
 
@@ -94,3 +98,67 @@ def test_too_much_written_is_told_once(group: Group, tmp_path: Path, monkeypatch
     time.sleep(0.1)
     made.stop()
     assert len(calls) == 1
+
+
+class Preallocations(Preallocated):
+    """Calls that a test makes."""
+
+    def ask(self, size: int) -> None:
+        self._count(size, on_disk=True)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_preallocated_and_written_count_together_once_the_disk_has_lost_as_much(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """What is preallocated and then written counts twice: the file system tells whether it was so."""
+    room = [10**9]
+    monkeypatch.setattr(disk, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(disk.Room, "of", classmethod(lambda cls, place: disk.Room(room[0], 0)))
+    monkeypatch.setattr(sampler, "_WRITES_EVERY_S", 0.01)
+    full = threading.Event()
+    counted = Preallocations(None)
+    made = make(group, full.set, disk_bytes=1_000_000, preallocated=counted)
+    made.start()
+    counted.ask(700_000)
+    (tmp_path / "file").write_bytes(b"x" * 700_000)
+    if lost:
+        room[0] -= 1_400_000
+    assert full.wait(5 if lost else 0.5) is lost
+    made.stop()
+
+
+def test_a_call_that_would_pass_the_limit_is_told_at_once(group: Group) -> None:
+    calls: list[int] = []
+    counted = Preallocations(None)
+    made = make(group, lambda: calls.append(1), disk_bytes=1_000_000, preallocated=counted)
+    made.start()
+    counted.ask(600_000)
+    assert not calls
+    counted.ask(600_000)
+    counted.ask(600_000)
+    assert calls == [1]
+    made.stop()
+
+
+def test_many_folders_are_found_while_the_disk_shrinks(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written: only the walk can see them."""
+    monkeypatch.setattr(disk, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(sampler, "_WRITES_EVERY_S", 0.01)
+    monkeypatch.setattr(sampler, "_WALK_EVERY_S", 0.05)
+    full = threading.Event()
+    made = make(group, full.set, disk_bytes=1_000_000)
+    made.start()
+    for number in range(300):
+        (tmp_path / str(number)).mkdir()
+    assert full.wait(20)
+    made.stop()
+
+
+def test_who_wrote_too_much_and_is_gone_has_exceeded(group: Group) -> None:
+    made = make(group, never, disk_bytes=1_000_000)
+    assert made.exceeds(1_000_001)
+    assert not made.exceeds(1_000_000)
+    assert not made.exceeds(None)

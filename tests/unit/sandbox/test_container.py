@@ -76,3 +76,14 @@ def test_no_more_cpus_are_asked_for_than_the_engine_has() -> None:
     assert engine.asked["nano_cpus"] == 10**9
     Container(engine, Spec("c", "i", [], {}, {}, cpus=0.5)).create()
     assert engine.asked["nano_cpus"] == 5 * 10**8
+
+
+def test_the_size_of_a_file_is_limited_where_it_is_asked_for() -> None:
+    engine: Any = Engine()
+    Container(engine, Spec("c", "i", [], {}, {}, file_bytes=65_000_000)).create()
+    assert [dict(one) for one in engine.asked["ulimits"]] == [
+        {"Name": "core", "Soft": 0, "Hard": 0},
+        {"Name": "fsize", "Soft": 65_000_000, "Hard": 65_000_000},
+    ]
+    Container(engine, Spec("c", "i", [], {}, {})).create()
+    assert [one["Name"] for one in engine.asked["ulimits"]] == ["core"]

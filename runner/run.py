@@ -78,8 +78,8 @@ _ENDING_S = 2.0
 #: An agent wants some key; this one opens nothing.
 DUMMY_KEY = "sk-acpbench-no-key"
 _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
-#: Another user than the agent's, which can then neither trace nor kill it.
-_BRIDGE_USER = "65534:65534"
+#: Its own: neither the agent nor a helper whom the agent talks to can trace, kill or read it.
+_BRIDGE_USER = "65532:65532"
 #: Of the deadline for collecting, what the guest may use before it says that there is too much.
 _COLLECTING = 0.8
 #: Above its disk limit, so that whoever fills one file up to the kernel's bound has written too much already.

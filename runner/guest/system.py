@@ -6,6 +6,7 @@ changes the calling thread alone, and threads that it starts later inherit from 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -139,9 +140,11 @@ def signal_user(uid: int, number: int, nobody: int) -> None:
     if _locked_libc.syscall(call, root, root, root) != 0:
         raise _error()
     _libc.setfsuid(files)
-    os.sched_setscheduler(0, policy, parameters)
-    os.setpriority(os.PRIO_PROCESS, 0, nice)
-    os.sched_setaffinity(0, cpus)
+    # An engine without root of its own gives the right to it in name only.
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, policy, parameters)
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+        os.sched_setaffinity(0, cpus)
 
 
 def openat2(dir_fd: int, path: str, flags: int, mode: int, resolve: int) -> int:

@@ -1,8 +1,8 @@
 """What we do not trust: the agent, its terminals, the test command. How it is started, found and ended.
 
-The guest is root without rights on files, what we do not trust is `AGENT`, our helpers (forwarder, resolver, the
-channel's bridge) are `HELPER`: of three users, none may signal, trace or look into another one's processes, but for the
-guest, which starts and ends them all.
+The guest is root without rights on files, what we do not trust is `AGENT`, our helpers (forwarder, resolver) are
+`HELPER`, and the channel's bridge, which the engine starts, is yet another one: none may signal, trace or look into
+another one's processes, but for the guest, which starts and ends them.
 """
 
 from __future__ import annotations

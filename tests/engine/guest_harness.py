@@ -26,8 +26,8 @@ from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_USER
 
 GUEST = Path(__file__).resolve().parents[2] / "runner" / "guest"
 BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=100,interval=0.02"]
-#: Not the agent's uid: the agent can then neither trace nor kill the bridge.
-BRIDGE_USER = "65534:65534"
+#: Its own: neither the agent nor a helper can trace or kill the bridge.
+BRIDGE_USER = "65532:65532"
 WAIT_S = 20.0
 
 

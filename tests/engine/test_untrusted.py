@@ -22,7 +22,7 @@ PYTHON = ("python3", "-I", "-u", "-c")
 ASSAULT = (AGENTS / "assault.py").read_text(encoding="utf-8")
 #: What is there of ours in every container: name, user, nice value, scheduling class, state.
 OURS = ["docker-init 0 0 TS Ss", "python3 0 -5 TS S<l"]
-BRIDGE = "socat 65534 0 TS Ss"
+BRIDGE = "socat 65532 0 TS Ss"
 Start = Callable[..., contextlib.AbstractContextManager[Guest]]
 
 

@@ -90,3 +90,12 @@ def test_who_is_gone_reads_as_nothing() -> None:
 def test_written_bytes() -> None:
     assert procs.written_bytes("rchar: 1\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n") == 4096
     assert procs.written_bytes("") == 0
+
+
+def test_a_name_that_is_not_utf8_keeps_its_bytes() -> None:
+    child = subprocess.Popen([b"/bin/sh", b"-c", b"read caf\xe9", b"\xff"], stdin=subprocess.PIPE)
+    try:
+        until(lambda: "caf" in procs.command_line(child.pid))
+        assert os.fsencode(procs.command_line(child.pid)) == b"/bin/sh -c read caf\xe9 \xff"
+    finally:
+        child.communicate()

@@ -141,7 +141,7 @@ def read(path: str) -> str:
     except OSError:
         return ""
     try:
-        return os.read(fd, 1 << 16).decode("utf-8", "replace")
+        return os.read(fd, 1 << 16).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
     finally:

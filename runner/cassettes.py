@@ -26,7 +26,7 @@ from runner.config.source import shown
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import read_tape
-from runner.gateway.journal import parse_journal
+from runner.gateway.journal import LoggedEntries
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
@@ -212,11 +212,8 @@ def _add(loaded: LoadedSweep, folder: Path, tapes: Tapes) -> int | None:
 def _version(out: SweepDir, record: Record) -> int:
     """Of the gateway's normalisers, as it said itself."""
     path = out.path / "runs" / record.cell / str(record.attempt) / "model.jsonl"
-    lines = path.read_bytes().split(b"\n")
     return next(
-        entry.tape.version
-        for entry in parse_journal(lines)
-        if entry.tape is not None and entry.tape.version is not None
+        entry.tape.version for entry in LoggedEntries(path) if entry.tape is not None and entry.tape.version is not None
     )
 
 

@@ -78,7 +78,7 @@ def _evidence(run: Path, kind: str, what: int | str) -> str:
 
 
 def _with_model(run: Path, width: int) -> Iterator[str]:
-    from runner.gateway.journal import parse_journal
+    from runner.gateway.journal import LoggedEntries
     from runner.records.store import record_of, spawn_of
     from runner.report.timeline import render_with_model
     from runner.wire.log import read_frames
@@ -87,7 +87,7 @@ def _with_model(run: Path, width: int) -> Iterator[str]:
     if not journal.is_file():
         raise UsageError(f"{run}: has no {_JOURNAL}: no request to the model was kept of it")
     record = record_of(run)
-    entries = parse_journal(journal.read_bytes().split(b"\n"))
+    entries = [entry.without_bodies() for entry in LoggedEntries(journal)]
     offset = record.clock_offset_ns if record is not None else 0
     yield from render_with_model(list(read_frames(run / _LOG)), entries, spawn_of(run), width, offset)
     times = {name: record.sampled.get(name) for name in _TIMES} if record is not None else {}

@@ -3,7 +3,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, readSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-import { REFUSED_BODY } from "./limits.mjs";
+import { REFUSED_BODY, tidy } from "./limits.mjs";
 import { SUFFIX, Spool } from "./spool.mjs";
 
 // Values of these may stand in a record; everything else is dropped, a key's presence is shown without its value.
@@ -50,7 +50,9 @@ export function safeHeaders(headers) {
 const digits = (_, value) => (typeof value === "bigint" ? JSON.rawJSON(value.toString()) : value);
 
 function whole(spool) {
-  return { body: spool.bytes().toString("utf8"), length: spool.size, sha256: null, cut: false };
+  const body = spool.bytes().toString("utf8");
+  tidy(spool.size); // the bytes
+  return { body, length: spool.size, sha256: null, cut: false };
 }
 
 /** A body of which the first `most` bytes are kept (0: none), its length and its hash. */
@@ -126,22 +128,30 @@ export class Journal {
     const room = ledger.cap - ledger.bytes;
     let bytes = null;
     if (request.size + response.size <= room) {
-      const asked = entry.kind === "refused" ? cutTo(request, REFUSED_BODY) : whole(request);
-      bytes = this.#line(entry, asked, whole(response), []);
+      const asked = () => (entry.kind === "refused" ? cutTo(request, REFUSED_BODY) : whole(request));
+      bytes = this.#line(entry, asked, () => whole(response), []);
       // Escapes make a body up to six times as long, and whoever reads the line holds all of it.
       if (bytes.length > room || bytes.length > (entry.tape === null ? BODY_TIMES : TAPED_TIMES) * (request.size + response.size) + LINE) bytes = null;
     }
     if (bytes === null) {
       ledger.cut.bodies += 1;
       ledger.cut.bytes += request.size + response.size;
-      bytes = this.#line(slim(entry), cutTo(request, 0), cutTo(response, 0), this.#seen(run, request));
+      const seen = this.#seen(run, request);
+      bytes = this.#line(slim(entry), () => cutTo(request, 0), () => cutTo(response, 0), seen);
     }
     ledger.append(bytes);
   }
 
+  // The bodies are made by functions, so that nothing holds them beside the line.
   #line(entry, request, response, canaries) {
+    const text = this.#text(entry, request(), response(), canaries);
+    tidy(text.length); // the bodies
+    return Buffer.from(text, "utf8");
+  }
+
+  #text(entry, request, response, canaries) {
     const bodies = { request: { ...entry.request, ...request }, response: { ...entry.response, ...response }, canaries };
-    return Buffer.from(this.redact(JSON.stringify({ ...entry, ...bodies }, digits)), "utf8");
+    return this.redact(JSON.stringify({ ...entry, ...bodies }, digits));
   }
 
   #seen(run, request) {

@@ -62,6 +62,14 @@ export function short(text, most) {
   return text.length <= most ? text : `${Buffer.from(text.slice(0, most - 3), "utf8").toString("utf8")}...`;
 }
 
+// Bytes that are worth a collection of garbage at once.
+const LARGE = 1 * MB;
+
+/** Called where `size` bytes have just become garbage: before as many are taken anew. */
+export function tidy(size) {
+  if (size > LARGE) globalThis.gc?.();
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN = new Set([0x5b, 0x7b]);

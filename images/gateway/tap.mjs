@@ -13,7 +13,7 @@ import { Door, socketOf } from "./door.mjs";
 import { CATCH_ALL, decide, serve } from "./factory.mjs";
 import { faultOf, gateOf, refusalOf } from "./faults.mjs";
 import { safeHeaders } from "./journal.mjs";
-import { MODEL_NAME, PATH, REASON, TOOLS, TOOL_NAME, limitsOf, short, unparsable } from "./limits.mjs";
+import { MODEL_NAME, PATH, REASON, TOOLS, TOOL_NAME, limitsOf, short, tidy, unparsable } from "./limits.mjs";
 import { outgoing } from "./outgoing.mjs";
 
 const RUN_PATH = /^\/r\/([A-Za-z0-9_-]+)(\/[^?]*)?(?:\?(.*))?$/;
@@ -56,6 +56,8 @@ class Exchange {
     // The bound that it was refused by, and which of the run's refusals that was.
     this.limit = null;
     this.refusal = 0;
+    // All of the answer went out. (Node says the same of a response whose connection is gone.)
+    this.finished = false;
     // Bytes of its body that count as held; the timer of its body; what the client had taken when somebody last looked.
     this.held = 0;
     this.timer = null;
@@ -140,7 +142,7 @@ class Exchange {
       request: { headers: safeHeaders(this.request.headers) },
       response: { headers: safeHeaders(response.getHeaders()) },
       tape: this.tape,
-      aborted: !response.writableFinished && this.fault !== "reset",
+      aborted: !this.finished && this.fault !== "reset",
     };
   }
 }
@@ -279,7 +281,10 @@ export class Tap {
     this.open.add(exchange);
     door.open += 1;
     door.requests += 1;
-    response.once("finish", () => this.#finish(exchange));
+    response.once("finish", () => {
+      exchange.finished = true;
+      this.#finish(exchange);
+    });
     response.once("close", () => this.#finish(exchange));
     request.on("error", () => {}); // a client that hung up; "close" of the response writes the entry
     const known = this.#locate(exchange);
@@ -440,15 +445,21 @@ export class Tap {
     // It may have been given up while it waited for its turn.
     if (!this.open.has(exchange) || exchange.limit !== null) return;
     try {
-      const bytes = exchange.body.bytes();
-      const fault = unparsable(bytes, door.limits);
-      if (fault === null) this.#answer(exchange, bytes.toString("utf8"));
+      const [text, fault] = this.#text(exchange.body, door.limits);
+      tidy(exchange.body.size); // the bytes
+      if (fault === null) this.#answer(exchange, text);
       else this.#over(exchange, { status: 400, ...fault });
-      if (exchange.body.size > LARGE_BODY) this.#collect(10 * exchange.body.size);
     } catch (problem) {
       process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
       this.#miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
     }
+    tidy(exchange.body.size);
+  }
+
+  #text(body, limits) {
+    const bytes = body.bytes();
+    const fault = unparsable(bytes, limits);
+    return [fault === null ? bytes.toString("utf8") : null, fault];
   }
 
   #answer(exchange, text) {
@@ -533,7 +544,7 @@ export class Tap {
       // Beyond the last refusal nothing is written any more: there may be any number of them.
       if (exchange.refusal <= (door?.limits.refusals ?? Infinity)) {
         this.journal.write(exchange.run, exchange.entry(), exchange.body, exchange.answer);
-        if (exchange.body.size > LARGE_BODY) this.#collect(10 * exchange.body.size);
+        tidy(exchange.body.size);
       }
     } finally {
       exchange.body.drop();
@@ -545,11 +556,11 @@ export class Tap {
     exchange.conclude?.();
     const { response, served } = exchange;
     const delayed = exchange.fault === "stall" || exchange.fault === "slow-start";
-    if (exchange.fault !== null && !(delayed && response.writableFinished)) {
+    if (exchange.fault !== null && !(delayed && exchange.finished)) {
       // The step is still to be served. (What was only held up came after all.)
       exchange.decision = { ...exchange.decision, kind: "fault", calls: [], usage: null };
     }
-    if (served !== null && response.writableFinished && (!served.asked || response.statusCode !== 200)) {
+    if (served !== null && exchange.finished && (!served.asked || response.statusCode !== 200)) {
       const reason = `aimock answered ${response.statusCode} ${served.asked ? "to the script's answer" : "without asking the script"}`;
       exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest: null };
       this.onMiss(exchange.run, reason, null);

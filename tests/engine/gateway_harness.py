@@ -78,7 +78,14 @@ class Caller:
 
     def shell(self, command: str) -> str:
         """What a command line prints that is run where an agent would run it."""
-        stream = self._container.execute(["/bin/sh", "-c", command], USER)
+        return self._printed(["/bin/sh", "-c", command])
+
+    def python(self, program: str, *arguments: str) -> str:
+        """What a Python program prints that is run there."""
+        return self._printed(["python3", "-c", program, *arguments])
+
+    def _printed(self, argv: list[str]) -> str:
+        stream = self._container.execute(argv, USER)
         try:
             return b"".join(chunk.data for chunk in stream.chunks()).decode()
         finally:

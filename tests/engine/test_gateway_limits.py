@@ -53,7 +53,7 @@ def said(content: str) -> bytes:
         ("/v1/%2e%2e/v1/messages", said("x"), {}, 404, "path"),
         ("/v1%2fmessages", said("x"), {}, 404, "path"),
         ("/v1/x/../messages", said("x"), {}, 404, "path"),
-        ("/v1/messages", b"", {"Upgrade": "websocket", "Connection": "Upgrade"}, 400, "upgrade"),
+        ("/v1/messages", b"", {"Upgrade": "websocket", "Connection": "close, Upgrade"}, 400, "upgrade"),
         ("/v1/messages", b"", {"X-Long": "x" * 20_000, "X-Longer": "y" * 20_000}, 431, "head-bytes"),
     ],
     ids=lambda value: str(value)[:20],
@@ -100,9 +100,9 @@ def test_odd_bodies_are_answered_whatever_they_hold(gateway: Gateway, call: Call
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "http"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "http"),
         (b"CONNECT host:443 HTTP/1.1\r\nHost: host\r\n\r\n", 405, "http"),
-        (b"POST http://other/r/x/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404, "path"),
+        (b"POST http://other/r/x/v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "path"),
         (b"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "http"),
-        (b"POST /r/other-run-1234/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404, "token"),
+        (b"POST /r/other-run-1234/v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "token"),
     ],
     ids=["http2", "tls", "connect", "absolute", "chunk", "another-run"],
 )
@@ -156,14 +156,13 @@ def test_connections_and_requests_at_once_are_bounded(gateway: Gateway, call: Ca
     request = f"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     # Three on one connection: two are served, one is over.
     stream = call.open(token=token)
-    stream.write(request * 3)
+    stream.write(request * 2 + request.replace(b"Host: x", b"Host: x\r\nConnection: close"))
     held = [call.open("timeout", "20", token=token) for _ in range(4)]
     more = [b"".join(chunk.data for chunk in one.chunks()) for one in held[2:]]
-    stream.half_close()
     answer = b"".join(chunk.data for chunk in stream.chunks())
     for one in (stream, *held):
         one.close()
-    assert [one[:13] for one in more] == [b"HTTP/1.1 429 "] * 2
+    assert [b"HTTP/1.1 429 " in one for one in more] == [True] * 2
     assert (answer.count(b"HTTP/1.1 200 "), answer.count(b"HTTP/1.1 429 ")) == (2, 1)
     entries = ledger(gateway, token).entries
     assert Counter(entry.limit for entry in entries) == {None: 2, "open-requests": 1, "connections": 2}
@@ -171,9 +170,8 @@ def test_connections_and_requests_at_once_are_bounded(gateway: Gateway, call: Ca
 
 def test_an_agent_that_is_refused_too_often_gets_no_more_connections(gateway: Gateway, call: Caller, run: Run) -> None:
     token = run(program(), limits={"requests": 3, "refusals": 4})
-    request = f"GET /r/{token}/v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer = call.raw(request.encode() * 50)
-    assert (answer.count(b"HTTP/1.1 200 "), answer.count(b"HTTP/1.1 429 ")) == (3, 4)
+    statuses = [call("GET", f"/r/{token}/v1/models")[0] for _ in range(7)]
+    assert statuses == [200] * 3 + [429] * 4
     path = f"/acpbench/model/{socket_name(token)}"
     wait = f"while [ -S {path} ]; do sleep 0.05; done; socat - UNIX-CONNECT:{path} </dev/null; echo $?"
     assert "No such file" in call.shell(wait)
@@ -200,7 +198,7 @@ def test_a_client_that_does_not_read_is_cut_off(gateway: Gateway, call: Caller, 
         "    time.sleep(0.3)\n"
         "time.sleep(4)\n"
     )
-    call.shell(f'python3 -c "{script}"')
+    assert call.python(script) == ""
     entries = ledger(gateway, token).entries
     assert {entry.limit for entry in entries} == {"unread"}
     served = [entry for entry in entries if entry.kind == "main"]
@@ -256,7 +254,7 @@ def test_bodies_that_never_end_leave_a_neighbour_alone(gateway: Gateway, call: C
 
     def flood() -> None:
         path = f"/acpbench/model/{socket_name(flooding)}"
-        told.append(call.shell(f"python3 -c '{FLOOD}' {path} {flooding}"))
+        told.append(call.python(FLOOD, path, flooding))
 
     thread = threading.Thread(target=flood)
     thread.start()

@@ -58,6 +58,8 @@ class Exchange {
     this.refusal = 0;
     // All of the answer went out. (Node says the same of a response whose connection is gone.)
     this.finished = false;
+    // Why it was cut off: the client did not take it.
+    this.unread = null;
     // Bytes of its body that count as held; the timer of its body; what the client had taken when somebody last looked.
     this.held = 0;
     this.timer = null;
@@ -282,7 +284,8 @@ export class Tap {
     door.open += 1;
     door.requests += 1;
     response.once("finish", () => {
-      exchange.finished = true;
+      // Node says so too when a connection with unread answers is cut off.
+      exchange.finished = exchange.unread === null;
       this.#finish(exchange);
     });
     response.once("close", () => this.#finish(exchange));
@@ -565,7 +568,7 @@ export class Tap {
       exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest: null };
       this.onMiss(exchange.run, reason, null);
     }
-    if (exchange.unread !== undefined) exchange.decision = { ...exchange.decision, reason: exchange.unread };
+    if (exchange.unread !== null) exchange.decision = { ...exchange.decision, reason: exchange.unread };
   }
 }
 

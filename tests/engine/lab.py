@@ -95,8 +95,10 @@ class Lab:
     def puppet(
         self, name: str, acts: Sequence[Act], *, mode: Sequence[str] = (), parser: str = "generic", **more: Any
     ) -> str:
-        """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`). `parser`: of what it
-        prints on the command line surface."""
+        """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`).
+
+        `parser`: of what it prints on the command line surface.
+        """
         adapter = f"{name}@1"
         launch = {
             "home": {".puppet.py": PUPPET, ".puppet.json": json.dumps(list(acts))},

@@ -584,6 +584,9 @@ class Run:
         if self._surface.transport == "cli" and self._spawn_ns is not None:
             cli = parse(self._launch.parser, output_lines(frames, findings), kinds_of(self._adapter))
             findings.extend(cli.findings)
+            if cut := self._cut().get("frames"):
+                told = f"{cut} lines of output are beyond what is kept (knob frames_cap_mb): nothing is known of them"
+                findings.append(Finding(id=EVIDENCE_CUT, message=told))
             turns.append(turn_of(cli, self._spawn_ns))
         else:
             findings.extend(schema_findings(frames, self._bench.schemas[self._adapter.image]))

@@ -11,8 +11,8 @@ from runner.records.findings import Findings
 from runner.records.schema import Finding, Turn
 from runner.surfaces.cli_parsers import CliResult
 from runner.surfaces.driver import Driver, Scene, exit_words
-from runner.wire.frames import CUT, Frame
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
+from runner.wire.frames import Frame
 
 
 class CliDriver(Driver):
@@ -46,19 +46,13 @@ class CliDriver(Driver):
 
 
 def output_lines(frames: Iterable[Frame], findings: Findings) -> Iterator[tuple[int, bytes]]:
-    """(arrival, bytes) of the lines on standard output, one at a time; those that were not kept are findings."""
-    cut = 0
+    """(arrival, bytes) of the lines on standard output, one at a time; one too long to be kept is a finding."""
     for frame in frames:
         if frame.channel != "stdout":
             continue
         if OVERSIZE_FLAG in frame.flags:
             findings.append(Finding(id=OVERSIZE, message=f"a line of {frame.length} bytes", seq=frame.seq))
-        elif CUT in frame.flags:
-            cut += 1
         yield frame.t_ns, frame.raw
-    if cut:
-        words = f"{cut} lines of output are beyond what is kept (knob frames_cap_mb): nothing is known of them"
-        findings.append(Finding(id="evidence-cut", message=words))
 
 
 def turn_of(result: CliResult, spawn_ns: int) -> Turn:

@@ -127,7 +127,6 @@ class Container:
             pids_limit=spec.pids,
             ulimits=_ulimits(spec),
             group_add=list(spec.groups),
-            ulimits=[Ulimit(name="core", soft=0, hard=0)],
             mounts=[
                 # With labels: the engine makes a volume that went meanwhile anew: the reaper must find that one too.
                 Mount(

@@ -80,6 +80,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    assert len({case["name"] for case in CASES}) == len(CASES), "two cases have one name"
     folder = tmp_path_factory.mktemp("hostile")
     lab = Lab(folder / "lab")
     lab.write("surfaces", {"id": "acp-second-prompt", "transport": "acp", "probes": [{"do": "prompt"}]})

@@ -1,7 +1,7 @@
 # acpbench: `make sweep` measures, `make test` checks; both set the machine up first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep test long agents lint chaos floods soak images doctor clean
+.PHONY: help setup sweep test long agents lint chaos floods forgery soak images doctor clean
 
 PYTHON_FILES := runner tests
 # Files side by side, a worker a core; one that times runs takes them one at a time anyway.
@@ -37,6 +37,9 @@ agents: setup ## Build every adapter, hold it against its measured facts, and ru
 
 floods: setup ## What an agent prints by the gigabyte, and our own peak memory meanwhile
 	@.venv/bin/python -m tests.hostile.floods
+
+forgery: setup ## Every way to forge a verdict that we know, judged: none may pass, none may be tried again
+	@.venv/bin/python -m tests.hostile.forgery
 
 soak: setup ## 200 runs in one process: what it holds at the start and at the end
 	@.venv/bin/python -m tests.hostile.soak --runs 200

@@ -26,11 +26,11 @@ from runner.config.source import shown
 from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import TAPE_BYTES, read_tape
-from runner.gateway.journal import parse_journal
+from runner.gateway.journal import LoggedEntries
 from runner.plan import Cell
 from runner.records.schema import Record
 from runner.records.store import SweepDir, disk_error
-from runner.regular import is_there, lines_of, read_regular, unreadable
+from runner.regular import is_there, read_regular, unreadable
 
 TAPE = "tape.jsonl"
 _FILE = "cassette.yaml"
@@ -217,9 +217,7 @@ def _version(out: SweepDir, record: Record) -> int:
     """Of the gateway's normalisers, as it said itself."""
     path = out.path / "runs" / record.cell / str(record.attempt) / "model.jsonl"
     return next(
-        entry.tape.version
-        for entry in parse_journal(lines_of(path))
-        if entry.tape is not None and entry.tape.version is not None
+        entry.tape.version for entry in LoggedEntries(path) if entry.tape is not None and entry.tape.version is not None
     )
 
 

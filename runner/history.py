@@ -103,7 +103,7 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
     import pyarrow.parquet as parquet
 
     _demand_utf8(history)
-    records = list(sweep.records(left_out))
+    records = list(_dated(list(sweep.records(left_out)), left_out))
     name = _name(text_written_out(sweep.path.resolve().name), records)
     latest = {record.cell: record for record in records}
     measured = [
@@ -135,6 +135,19 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
             aside.unlink()
         raise disk_error(error, target) from error
     return target
+
+
+def _dated(records: Iterable[Record], left_out: LeftOut | None) -> Iterator[Record]:
+    """Those whose start is a time. `left_out`: as for `append`."""
+    for record in records:
+        if _begun(record) is not None:
+            yield record
+            continue
+        where = f"runs/{record.cell}/{record.attempt}/record.json"
+        told = UsageError(f"{where}: has no row in a history: {record.started_at!r} is no time")
+        if left_out is None:
+            raise told
+        left_out(told)
 
 
 def run_hash(record: Record) -> str:

@@ -87,12 +87,17 @@ def read_regular(path: Path, limit: int = WHOLE, *, links: bool = False) -> byte
 def lines_of(path: Path, longest: int = LINE) -> Iterator[bytes]:
     """The lines of a file with their ends, none but one of them held. Raises as `read_regular`."""
     with open_regular(path) as file:
-        number = 0
-        while line := file.readline(longest + 1):
-            number += 1
-            if len(line) > longest:
-                raise NotRegular(path, f"it has a line, {number}, of more than {longest >> 20} MiB")
-            yield line
+        yield from lines_in(file, path, longest)
+
+
+def lines_in(file: BinaryIO, path: Path, longest: int = LINE) -> Iterator[bytes]:
+    """As `lines_of`, of a file that is open at its beginning."""
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise NotRegular(path, f"it has a line, {number}, of more than {longest >> 20} MiB")
+        yield line
 
 
 def unreadable(path: Path, error: OSError) -> UsageError:

@@ -36,14 +36,17 @@ from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
 from runner.evidence.work import Change, Changed, work_outside
 from runner.gateway.cassette import drift, dump, tape_of
-from runner.gateway.container import Gateway
-from runner.gateway.journal import Entry
+from runner.gateway.container import Collected, Gateway, socket_name
+from runner.gateway.journal import Entry, LoggedEntries
+from runner.gateway.limits import limit_findings, limits_of
 from runner.gateway.program import model_failures, model_problems, program_for
 from runner.kept import Kept
 from runner.outcome import decide
 from runner.phases import PhaseClock
 from runner.plan import Cell
 from runner.prepare import Start, prepare
+from runner.records.bounds import bounded
+from runner.records.findings import Findings
 from runner.records.schema import AgentExit, Finding, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull
 from runner.redact import Redactor
@@ -64,7 +67,7 @@ from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET, Volumes
 from runner.surfaces.acp import AcpDriver
-from runner.surfaces.cli import CliDriver, turn_of
+from runner.surfaces.cli import CliDriver, output_lines, turn_of
 from runner.surfaces.cli_parsers import CliResult, kinds_of, parse
 from runner.surfaces.driver import Driver, Played, Scene
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
@@ -73,6 +76,9 @@ from runner.wire.frames import Frame
 from runner.wire.log import LoggedFrames
 
 MODEL_PORT = 4010
+#: The model's journal, in an attempt's folder.
+MODEL_LOG = "model.jsonl"
+EVIDENCE_CUT = "evidence-cut"
 #: Seconds that a container may take to end after its guest has.
 _ENDING_S = 2.0
 #: An agent wants some key; this one opens nothing.
@@ -142,7 +148,7 @@ class Run:
         self._clock = PhaseClock()
         self._errors: list[RunError] = []
         self._start: Start | None = None
-        self._findings: list[Finding] = []
+        self._findings = Findings()
         self._played: Played | None = None
         self._spawn_ns: int | None = None
         self._offset_ns = 0
@@ -155,9 +161,11 @@ class Run:
         self._changes: list[Change] = []
         #: Host name -> questions for it; None: nobody listened.
         self._names: dict[str, int] | None = None
+        #: Of the model's journal, without what is large in them.
         self._entries: list[Entry] = []
         #: Whether a model that costs money was asked; None: nobody knows yet.
         self._asked: bool | None = None
+        self._journal: Collected | None = None
         self._verdict: Verdict | None = None
         self._container_id: str | None = None
         self._pipe: AgentPipe | None = None
@@ -254,7 +262,7 @@ class Run:
 
     def _open_and_drive(self, verifier: Future[None]) -> None:
         gateway = self._bench.gateway()
-        gateway.register(self._token, self._program)
+        gateway.register(self._token, self._program, limits=limits_of(self._knobs), canaries=self._fixture.canaries)
         if "steps" in self._program:  # a tape stands in its cassette
             self._attempt.write_json("program.json", self._program)
         with self._clock.phase("create"):
@@ -305,7 +313,8 @@ class Run:
         failed = self._start.failed
         if failed:
             raise LastingError("not started: " + "; ".join(f"{proof.name}: {proof.detail}" for proof in failed))
-        guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=f"{MODEL_TARGET}/model.sock")
+        socket = f"{MODEL_TARGET}/{socket_name(self._token)}"
+        guest.call("forward", limits.prepare, listen=MODEL_PORT, socket=socket)
         if (resolver := self._surface.resolver) is not None:
             guest.call("resolve", limits.prepare, argv=resolver.command, query=resolver.query)
         if self._notified:
@@ -513,17 +522,30 @@ class Run:
         if not self._pipe.finish(self._knobs.deadlines.collect):
             self._errors.append(InfraError("the container's streams did not end"))
         self._guarded(self._release_container)
-        collected = self._bench.gateway().collect(self._token)
-        self._entries = collected.entries
-        self._asked = any(entry.kind in ("main", "side") for entry in self._entries)
-        self._attempt.write_lines("model.jsonl", collected.lines)
+        self._collect_journal()
         self._errors += model_failures(self._entries)
-        self._findings += drift(self._entries)
+        self._findings.extend(drift(self._entries))
+        self._findings.extend(limit_findings(self._entries))
         if self._program.get("mode") == "capture":
             try:
-                self._attempt.write_bytes(TAPE, dump(tape_of(self._entries)))
+                entries = LoggedEntries(self._attempt.path / MODEL_LOG)
+                self._attempt.write_pieces(TAPE, dump(tape_of(entries)))
             except UsageError as problem:
                 self._findings.append(Finding(id="no-tape", message=str(problem)))
+
+    def _collect_journal(self) -> None:
+        """From the gateway into its file, piece by piece; then its entries from there, without their bodies.
+
+        :raises InfraError: the gateway is dead, or gave less than it said.
+        """
+        attempt = self._attempt
+        journal = self._bench.gateway().collect(self._token, lambda pieces: attempt.write_pieces(MODEL_LOG, pieces))
+        self._journal = journal
+        self._entries = LoggedEntries(attempt.path / MODEL_LOG).bare()
+        self._asked = any(entry.kind in ("main", "side") for entry in self._entries)
+        if journal.entries is not None and journal.entries != len(self._entries):
+            told = f"it wrote {journal.entries} entries, {len(self._entries)} came here"
+            raise InfraError(f"model gateway: {told}")
 
     def _remove(self, verifier: Future[None]) -> None:
         with self._clock.phase("remove"):
@@ -557,14 +579,26 @@ class Run:
         if self._pipe is not None:
             frames = LoggedFrames(self._attempt.path / "frames.jsonl")
         turns = list(played.turns) if played else []
-        findings = self._findings + (played.findings if played else [])
+        findings = Findings(self._findings)
+        findings.extend(played.findings if played else ())
         if self._surface.transport == "cli" and self._spawn_ns is not None:
-            stdout = ((f.t_ns, f.raw) for f in frames if f.channel == "stdout")
-            cli = parse(self._launch.parser, stdout, kinds_of(self._adapter))
-            findings += cli.findings
+            cli = parse(self._launch.parser, output_lines(frames, findings), kinds_of(self._adapter))
+            findings.extend(cli.findings)
+            if cut := self._cut().get("frames"):
+                told = f"{cut} lines of output are beyond what is kept (knob frames_cap_mb): nothing is known of them"
+                findings.append(Finding(id=EVIDENCE_CUT, message=told))
             turns.append(turn_of(cli, self._spawn_ns))
         else:
-            findings += schema_findings(frames, self._bench.schemas[self._adapter.image]) + tail_findings(frames)
+            findings.extend(schema_findings(frames, self._bench.schemas[self._adapter.image]))
+            findings.extend(tail_findings(frames))
+        messages = decode(frames)
+        if messages.left_out:
+            told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
+            findings.append(Finding(id=EVIDENCE_CUT, message=told))
+        if cli is None:
+            findings.extend(bad_numbers(messages))
+        changed = Changed(played.early_changes if played else [], self._changes)
+        findings.extend(work_outside(turns, messages, self._entries, changed, self._verdict, self._offset_ns))
         problems = model_problems(self._entries, self._program, stopped=played.unreachable if played else None)
         missed = any(entry.kind == "miss" for entry in self._entries)
         outcome = decide(self._errors, problems if played else [], self._verdict, missed=missed)
@@ -577,7 +611,7 @@ class Run:
             end_ns=end_ns,
             phases=sorted(self._clock.done, key=lambda phase: phase.start_ns),
             proofs=self._start.proofs if self._start else [],
-            findings=findings,
+            findings=findings.listed(),
             container=self._container_id,
             pristine=self._start.pristine if self._start else None,
             found_at_start=self._start.found if self._start else [],
@@ -594,18 +628,17 @@ class Run:
             protocol_version=played.protocol_version if played else None,
             agent_info=played.agent_info if played else None,
             clock_offset_ns=self._offset_ns,
-            cut=self._pipe.cut() if self._pipe else {},
+            cut=self._cut(),
         )
-        messages = decode(frames)
-        if messages.left_out:
-            told = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
-            record.findings.append(Finding(id="evidence-cut", message=told))
-        if cli is None:
-            record.findings.extend(bad_numbers(messages))
-        changed = Changed(played.early_changes if played else [], self._changes)
-        record.findings.extend(work_outside(turns, messages, self._entries, changed, self._verdict, self._offset_ns))
-        exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names)
+        exact, sampled = compute(record, messages, self._entries, cli, self._left, self._names, findings.counts)
         return self._keep(record.model_copy(update={"exact": exact, "sampled": sampled}))
+
+    def _cut(self) -> dict[str, int]:
+        """What the caps left out of the logs."""
+        cut = self._pipe.cut() if self._pipe else {}
+        if self._journal is not None:
+            cut |= {"model_bodies": self._journal.cut_bodies, "model_bytes": self._journal.cut_bytes}
+        return cut
 
     def _identity(self) -> dict[str, Any]:
         """Which attempt at which cell a record is of."""
@@ -629,7 +662,8 @@ class Run:
             for name in redactor.files(self._attempt.path):
                 record.findings.append(Finding(id="redacted", message=f"{name} held what looks like a key"))
             record = Record.model_validate(redactor.value(record.model_dump()))
-        record = record.written_out()
+        # Keys first: none may be cut in the middle.
+        record = bounded(record).written_out()
         self._attempt.commit(record)
         return record
 

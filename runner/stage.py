@@ -200,6 +200,9 @@ class Stage:
                 on_budget=lambda reason: self.stop_all(Aborted(reason)),
                 on_lost=self._model_lost,
                 way_out=self._way_out,
+                request_mb=max(
+                    self.loaded.knobs(number).model_request_mb for number in range(len(self.loaded.sweep.arms))
+                ),
             )
             self._gateway.start()
             return self._gateway

@@ -2,7 +2,8 @@
 // are not ours; each dialect's reader gets the JSON objects of the answer, one for a plain answer, all events of a stream.
 
 const list = (value) => (Array.isArray(value) ? value : []);
-const number = (value) => (Number.isInteger(value) && value >= 0 ? value : 0);
+// Tokens that one answer may state: beyond it a figure is none, and sums of figures stay exact.
+const MOST_TOKENS = 1e9;
 
 function arguments_(text) {
   try {
@@ -34,19 +35,27 @@ function objects(text) {
 class Usage {
   constructor() {
     this.stated = false;
+    this.absurd = false;
     this.input = 0;
     this.cacheRead = 0;
     this.cacheWrite = 0;
     this.output = 0;
   }
 
+  /** A count of tokens; 0 where none is stated. What is no possible count makes all of the usage none. */
+  number(value) {
+    if (Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS) return value;
+    if (typeof value === "number") this.absurd = true;
+    return 0;
+  }
+
   /** `input` without what came from or went to the provider's cache. */
   state(input, cacheRead, cacheWrite, output) {
     this.stated = true;
-    this.input = Math.max(this.input, number(input));
-    this.cacheRead = Math.max(this.cacheRead, number(cacheRead));
-    this.cacheWrite = Math.max(this.cacheWrite, number(cacheWrite));
-    this.output = Math.max(this.output, number(output));
+    this.input = Math.max(this.input, this.number(input));
+    this.cacheRead = Math.max(this.cacheRead, this.number(cacheRead));
+    this.cacheWrite = Math.max(this.cacheWrite, this.number(cacheWrite));
+    this.output = Math.max(this.output, this.number(output));
   }
 }
 
@@ -72,8 +81,8 @@ function chat(events, usage) {
   for (const event of events) {
     const stated = event.usage;
     if (stated) {
-      const cached = number(stated.prompt_tokens_details?.cached_tokens);
-      usage.state(number(stated.prompt_tokens) - cached, cached, 0, stated.completion_tokens);
+      const cached = usage.number(stated.prompt_tokens_details?.cached_tokens);
+      usage.state(Math.max(0, usage.number(stated.prompt_tokens) - cached), cached, 0, stated.completion_tokens);
     }
     for (const choice of list(event.choices)) {
       list((choice.delta ?? choice.message)?.tool_calls).forEach((part, position) => {
@@ -99,8 +108,8 @@ function responses(events, usage) {
     const response = event.response ?? event;
     const stated = response.usage;
     if (stated) {
-      const cached = number(stated.input_tokens_details?.cached_tokens);
-      usage.state(number(stated.input_tokens) - cached, cached, 0, stated.output_tokens);
+      const cached = usage.number(stated.input_tokens_details?.cached_tokens);
+      usage.state(Math.max(0, usage.number(stated.input_tokens) - cached), cached, 0, stated.output_tokens);
     }
     if (event.type === "response.output_item.done") item(event.item);
     list(response.output).forEach(item);
@@ -113,9 +122,9 @@ function gemini(events, usage) {
   for (const event of events) {
     const stated = event.usageMetadata;
     if (stated) {
-      const cached = number(stated.cachedContentTokenCount);
-      const output = number(stated.candidatesTokenCount) + number(stated.thoughtsTokenCount);
-      usage.state(number(stated.promptTokenCount) - cached, cached, 0, output);
+      const cached = usage.number(stated.cachedContentTokenCount);
+      const output = usage.number(stated.candidatesTokenCount) + usage.number(stated.thoughtsTokenCount);
+      usage.state(Math.max(0, usage.number(stated.promptTokenCount) - cached), cached, 0, output);
     }
     for (const part of list(event.candidates).flatMap((candidate) => list(candidate.content?.parts))) {
       const call = part.functionCall;
@@ -141,6 +150,6 @@ export function readAnswer(dialect, text) {
     // An answer of another shape than its API's says nothing; it goes to the agent as it is.
   }
   const calls = found.map((call) => ({ id: call.id, tool: call.tool, arguments: arguments_(call.text), meaning: "live" }));
-  const { stated, ...counts } = usage;
-  return { calls, usage: stated ? counts : null };
+  const { stated, absurd, ...counts } = usage;
+  return { calls, usage: stated && !absurd ? counts : null };
 }

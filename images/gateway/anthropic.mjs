@@ -1,6 +1,6 @@
 // Anthropic's messages.
 
-import { History, list, speaks, textOf } from "./history.mjs";
+import { History, list, nameIn, speaks, textOf } from "./history.mjs";
 
 const MODELS = /^\/v1\/models(?:\/([^/]+))?$/;
 const CREATED = "2026-01-01T00:00:00Z";
@@ -45,7 +45,7 @@ export const anthropic = {
     const asked = MODELS.exec(path);
     if (asked === null) return null;
     const model = (id) => ({ type: "model", id, display_name: id, created_at: CREATED });
-    if (asked[1] !== undefined) return model(decodeURIComponent(asked[1]));
+    if (asked[1] !== undefined) return model(nameIn(asked[1]));
     return { data: names.map(model), has_more: false, first_id: names[0] ?? null, last_id: names.at(-1) ?? null };
   },
   read,

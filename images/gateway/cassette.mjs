@@ -8,13 +8,16 @@ import { DIALECTS } from "./dialects.mjs";
 import { decide } from "./factory.mjs";
 import { unmet } from "./rules.mjs";
 import { struckParts } from "./redact.mjs";
-import { RUN_MARK, VERSION, again, differences, normalise, rulesOf } from "./normalise.mjs";
+import { RUN_MARK, VERSION, again, differing, leavesOf, normalise, rulesOf } from "./normalise.mjs";
 import { striker } from "./strike.mjs";
 import { blame, returned, trouble } from "./upstream.mjs";
 
 const MODES = ["capture", "live", "replay"];
 // Differences kept in the ledger; the first one is in the reason.
 const KEPT_DIFFERENCES = 20;
+// Of an answer that is longer, the end is read alone (it states the tokens), and no tape is made of it.
+const READ_ANSWER = 8e6;
+const READ_END = 1e6;
 
 /** True for a program that this module serves. */
 export const isTaped = (program) => MODES.includes(program.mode);
@@ -23,6 +26,17 @@ const elapsed = (since) => Number(process.hrtime.bigint() - since) / 1e6;
 
 // End the connection in the middle of the answer; what was written so far still goes out.
 const cut = (response) => setImmediate(() => response.socket?.destroySoon());
+
+const isObject = (json) => json !== null && typeof json === "object" && !Array.isArray(json);
+
+/** The path of a request with its query. */
+const whole = (exchange) => (exchange.query === "" ? exchange.path : `${exchange.path}?${exchange.query}`);
+
+/** An answer's bytes as they came: [when, bytes] of each piece. */
+function pieces(bytes, marks) {
+  let from = 0;
+  return marks.map(([at, length]) => [at, bytes.subarray(from, (from += length))]);
+}
 
 // A tape holds text; bytes that are none stand in base64. A character cut by a chunk's end comes with the next chunk.
 function written(chunks) {
@@ -56,38 +70,58 @@ export class Session {
     } else tools.upstreams.check(program.upstream);
   }
 
-  /** Answer an exchange whose request has come in whole. */
-  answer(exchange, asked) {
+  /** Answer an exchange whose request has come in whole; `kept(view)` is what may be held of it meanwhile. */
+  answer(exchange, asked, kept) {
+    const served = this.#begin(exchange, asked, kept);
+    served?.().catch((problem) => {
+      process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
+      this.tools.miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
+    });
+  }
+
+  // What is to be awaited; null: it is answered. The request itself is not held by it.
+  #begin(exchange, asked, kept) {
     const { method } = asked;
     const generates = method === "POST" && this.dialect.route(asked.path) !== null;
     if (!generates && !(method === "POST" && this.dialect.counts(asked.path))) {
       // Probes and the like never leave: they are answered by rule in every mode.
       const decision = decide({ continuations: [], ...this.program, steps: [] }, asked);
       exchange.decision = decision;
-      exchange.view = asked.view;
+      exchange.view = asked.view === null ? null : kept(asked.view);
       if (decision.type === "plain") exchange.reply(decision.status, decision.json);
       else this.tools.refuse(exchange, decision.reason);
-      return;
+      return null;
     }
-    const object = asked.json !== null && typeof asked.json === "object" && !Array.isArray(asked.json);
-    asked.view = object ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? []) : null;
-    exchange.view = asked.view;
+    asked.view = isObject(asked.json) ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? []) : null;
+    exchange.view = asked.view === null ? null : kept(asked.view);
     const rule = this.program.side_requests.find((one) => unmet(one, asked).length === 0);
+    if (this.program.mode === "replay") {
+      const entry = this.#found(exchange, this.#form(exchange, asked));
+      return entry === null ? null : () => this.#play(exchange, entry);
+    }
     const name = rule?.name ?? (generates ? null : "count-tokens");
     const decision = { kind: name === null ? "main" : "side", rule: name, step: null, reason: null, nearest: null };
-    const full = exchange.query === "" ? exchange.path : `${exchange.path}?${exchange.query}`;
-    const form = () => normalise({ ...asked, path: full, headers: exchange.request.headers, tools: asked.view?.tools ?? [] }, this.rules, this.run);
-    const served =
-      this.program.mode === "replay"
-        ? this.#replay(exchange, form())
-        : this.#forward(exchange, { decision, path: full, generates, form: this.program.mode === "capture" ? form() : null });
-    served.catch((problem) => {
-      process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
-      this.tools.miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
-    });
+    return () => this.#forward(exchange, decision, generates);
   }
 
-  async #forward(exchange, { decision, path, generates, form }) {
+  #form(exchange, { method, body, json, view }) {
+    return normalise({ method, path: whole(exchange), headers: exchange.request.headers, body, json, tools: view?.tools ?? [] }, this.rules, this.run);
+  }
+
+  // Read again at the end, so that it need not be held while the model thinks.
+  #formAgain(exchange) {
+    const body = exchange.body.bytes().toString("utf8");
+    let json;
+    try {
+      json = JSON.parse(body);
+    } catch {
+      json = undefined;
+    }
+    const view = isObject(json) ? this.dialect.read(json, exchange.path, this.program.continuations ?? []) : null;
+    return this.#form(exchange, { method: exchange.request.method, body, json, view });
+  }
+
+  async #forward(exchange, decision, generates) {
     const { upstreams } = this.tools;
     const id = this.program.upstream;
     const model = exchange.view?.model ?? null;
@@ -97,58 +131,76 @@ export class Session {
       return;
     }
     exchange.decision = decision;
-    // Until an answer begins: what the ledger says if the agent hangs up first.
-    if (form !== null) exchange.tape = { ...form, version: VERSION, headers: {}, chunks: [], end: "client", leak: false };
+    const captures = this.program.mode === "capture";
     const { response } = exchange;
-    const asked = { dialect: this.program.dialect, method: exchange.request.method, path, headers: exchange.request.headers, body: Buffer.from(exchange.body, "utf8") };
-    const chunks = [];
+    const asked = { dialect: this.program.dialect, method: exchange.request.method, path: whole(exchange), headers: exchange.request.headers, body: exchange.body };
+    const length = exchange.body.size;
+    // When each piece of the answer came, and its length.
+    const marks = [];
+    let headers = {};
+    // "client": the agent hung up before the answer's end; "cut": the upstream did.
+    let end = "client";
+    const taped = (chunks, leak) => ({ ...this.#formAgain(exchange), version: VERSION, headers, chunks, end, leak });
+    // Until an answer begins: what the ledger says if the agent hangs up first.
+    if (captures) exchange.conclude = () => (exchange.tape = taped([], false));
     let answer;
     try {
       answer = await upstreams.send(id, asked, (giveUp) => response.once("close", giveUp));
     } catch (problem) {
       if (response.destroyed) return; // the agent hung up first
       const reason = upstreams.redact(`upstream ${id}: ${trouble(problem)}`);
-      exchange.tape = null;
+      exchange.conclude = null;
       this.tools.refuse(exchange, reason, 400);
       upstreams.lose(id, this.run, reason);
       return;
     }
-    const headers = JSON.parse(upstreams.redact(JSON.stringify(returned(answer.headers))));
+    headers = JSON.parse(upstreams.redact(JSON.stringify(returned(answer.headers))));
     // An upstream may say our key again: neither the agent nor the ledger gets to see it.
     const strike = striker(upstreams.secrets, /\bevent-stream\b/i.test(headers["content-type"] ?? ""));
     response.writeHead(answer.status, headers);
     response.flushHeaders();
-    // "client": the agent hung up before the answer's end; "cut": the upstream did.
-    let end = "client";
     exchange.conclude = () => {
-      const text = Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8");
+      const said = exchange.answer;
+      const large = said.size > READ_ANSWER;
+      const text = (large ? said.tail(READ_END) : said.bytes()).toString("utf8");
       const { calls, usage } = readAnswer(this.program.dialect, text);
       // What an answer that never came to its end cost is not stated: about four characters are a token.
-      const guessed = { input: Math.ceil(asked.body.length / 4), cacheRead: 0, cacheWrite: 0, output: Math.ceil(text.length / 4) };
+      const guessed = { input: Math.ceil(length / 4), cacheRead: 0, cacheWrite: 0, output: Math.ceil(said.size / 4) };
       if (generates) upstreams.book(id, model, answer.status, usage ?? (end === "whole" ? null : guessed));
       const told = usage && { input: usage.input + usage.cacheRead + usage.cacheWrite, output: usage.output };
       const blamed = end === "cut" ? answer.why() : blame(answer.status, text);
       const reason = blamed === null ? null : `upstream ${id}: ${blamed}`;
       exchange.decision = { ...exchange.decision, calls, usage: told, reason };
-      if (form === null) return;
-      const texts = written(chunks).map(([at, one]) => [Math.round(at * 10) / 10, typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one]);
+      if (!captures) return;
+      if (large) {
+        exchange.tape = { version: VERSION, large: true };
+        return;
+      }
+      const texts = written(pieces(said.bytes(), marks)).map(([at, one]) => [Math.round(at * 10) / 10, typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one]);
       // A token said in pieces, or hidden in base64, cannot be masked: such a run makes no cassette.
       const leak = (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) || (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
-      exchange.tape = { ...form, version: VERSION, headers, chunks: texts, end, leak };
+      exchange.tape = taped(texts, leak);
     };
+    const { body } = answer;
+    // False: the agent has not taken what was sent before.
     const send = (bytes) => {
-      if (bytes.length === 0) return;
-      chunks.push([elapsed(exchange.tRequestEnd), bytes]);
-      response.write(bytes);
+      if (bytes.length === 0) return true;
+      marks.push([elapsed(exchange.tRequestEnd), bytes.length]);
+      return response.write(bytes);
     };
-    answer.body.on("data", (bytes) => send(strike.push(bytes)));
-    answer.body.once("end", () => {
+    body.on("data", (bytes) => {
+      // An agent that does not read holds its model up, and nothing else.
+      if (send(strike.push(bytes)) || response.destroyed) return;
+      answer.pause();
+      response.once("drain", answer.resume);
+    });
+    body.once("end", () => {
       send(strike.end());
       end = "whole";
       response.end();
     });
-    answer.body.on("error", () => {}); // "close" follows
-    answer.body.once("close", () => {
+    body.on("error", () => {}); // "close" follows
+    body.once("close", () => {
       if (end === "whole" || response.destroyed) return;
       send(strike.end());
       end = "cut";
@@ -156,16 +208,21 @@ export class Session {
     });
   }
 
-  async #replay(exchange, { request, hashed }) {
+  /** The tape's entry that answers a request; null: there is none, and that was said. */
+  #found(exchange, { request, hashed }) {
     const key = JSON.stringify(request);
     const entry = this.tape.find((one) => !one.used && one.key === key);
     if (entry === undefined) {
       this.#missed(exchange, request, key);
-      return;
+      return null;
     }
     entry.used = true;
     const drift = [...new Set([...Object.keys(entry.hashed), ...Object.keys(hashed)])].filter((part) => entry.hashed[part] !== hashed[part]);
     exchange.tape = { entry: entry.entry, drift: drift.sort() };
+    return entry;
+  }
+
+  async #play(exchange, entry) {
     const { response } = exchange;
     const chunks = entry.response.chunks.map(([at, one]) => [at, typeof one === "string" ? Buffer.from(one.replaceAll(RUN_MARK, this.run), "utf8") : Buffer.from(one.base64, "base64")]);
     const { calls, usage } = readAnswer(this.program.dialect, Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8"));
@@ -191,8 +248,9 @@ export class Session {
       this.tools.miss(exchange, { reason: "the request was asked more often than it was recorded", nearest: `entry ${repeated.entry}, served already` });
       return;
     }
+    const asked = leavesOf(request);
     const ranked = this.tape
-      .map((entry) => ({ entry, found: differences(JSON.parse(entry.key), request) }))
+      .map((entry) => ({ entry, found: differing(leavesOf(JSON.parse(entry.key)), asked) }))
       .sort((a, b) => a.found.length - b.found.length || Number(a.entry.used) - Number(b.entry.used) || a.entry.entry - b.entry.entry);
     if (ranked.length === 0) {
       this.tools.miss(exchange, { reason: "the cassette holds no request", nearest: null });

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { DIALECTS } from "./dialects.mjs";
+import { TOOLS, TOOL_NAME, short } from "./limits.mjs";
 import { nearestRule, speaks, unmet } from "./rules.mjs";
 import { mark, nextStep } from "./steps.mjs";
 
@@ -35,6 +36,8 @@ export function nearestNames(wanted, offered) {
   const near = (a, b) => (a.includes(b) || b.includes(a) ? 0 : distance(a, b));
   const score = (name) => Math.min(...wanted.map((want) => near(want.toLowerCase(), name.toLowerCase())));
   return offered
+    .slice(0, TOOLS)
+    .map((name) => short(name, TOOL_NAME))
     .map((name) => [score(name), name])
     .sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1))
     .slice(0, 3)

@@ -1,17 +1,21 @@
 // The scripted model gateway. Control over stdin and stdout, one JSON object a line; stderr is its log.
 //
-//   in:  {"id", "op": "register", "run": TOKEN, "program": PROGRAM} | {"id", "op": "collect", "run": TOKEN or null} | {"id", "op": "ping"}
-//   out: {"id", "ok": true, ...} | {"id", "ok": false, "error": {"code", "message"}}; a collect answers {"id", "entry"} per
-//        entry first. Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"},
+//   in:  {"id", "op": "register", "run": TOKEN, "program": PROGRAM, "limits": {NAME: NUMBER}, "canaries": {NAME: TEXT}}
+//        {"id", "op": "collect", "run": TOKEN}: end the run -> {size, entries, cut}: bytes of its journal, how many entries
+//        that are (null: a gateway before this one wrote some), and the bodies that the journal's cap left out
+//        {"id", "op": "read", "run": TOKEN, "at": BYTE} -> {data}: the journal from there on, some of it, in base64
+//        {"id", "op": "forget", "run": TOKEN} | {"id", "op": "ping"} -> {t_ns, peak_mb}
+//   out: {"id", "ok": true, ...} | {"id", "ok": false, "error": {"code", "message"}}
+//        Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"},
 //        {"event": "budget", "reason"}: a live model has spent what it may; {"event": "lost", "run", "reason"}: it did not answer.
 //
-// The end of stdin ends the process. `collect` of run null gives the requests that named no known run; of a run that a
-// gateway before this one served, what that one left.
-// Options: --socket PATH (default /model/model.sock), --journal FOLDER (default /journal), --private FILE (default
-// /private/policy.json): upstreams with their keys; read and removed at the start.
+// The end of stdin ends the process.
+// Options: --sockets FOLDER (default /model): where each run gets its own; --journal FOLDER (default /journal), --private FILE
+// (default /private/policy.json): upstreams with their keys; read and removed at the start.
 
 import { createHash } from "node:crypto";
-import { chmodSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { readFileSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -21,7 +25,7 @@ import { Upstreams, readPrivate } from "./upstream.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    socket: { type: "string", default: "/model/model.sock" },
+    sockets: { type: "string", default: "/model" },
     journal: { type: "string", default: "/journal" },
     private: { type: "string", default: "/private/policy.json" },
   },
@@ -48,30 +52,35 @@ function versions() {
   };
 }
 
-async function collect(tap, id, run) {
-  if (run !== null && !tap.programs.has(run) && !tap.journal.knows(run)) throw new Error("unknown run");
-  await tap.settle(run);
-  let count = 0;
-  for await (const line of tap.journal.lines(run)) {
-    count += 1;
-    // The line goes out as it stands in the file: parsing it would round its nanoseconds.
-    await put(`{"id":${JSON.stringify(id)},"entry":${line}}`);
-  }
-  tap.forget(run);
-  return { count };
+// Bytes of a journal in one reply.
+const PIECE = 1024 * 1024;
+
+function known(tap, run) {
+  if (!tap.programs.has(run) && !tap.journal.knows(run)) throw new Error("unknown run");
 }
 
 async function perform(tap, request) {
+  const { run } = request;
   switch (request.op) {
     case "register":
-      tap.register(request.run, request.program);
+      await tap.register(run, request.program, { limits: request.limits, canaries: request.canaries });
       return {};
     case "collect":
-      return collect(tap, request.id, request.run);
+      known(tap, run);
+      await tap.settle(run);
+      return tap.journal.state(run);
+    case "read":
+      known(tap, run);
+      return { data: tap.journal.read(run, request.at, PIECE).toString("base64") };
+    case "forget":
+      known(tap, run);
+      tap.forget(run);
+      return {};
     case "ping":
-      return { t_ns: JSON.rawJSON(process.hrtime.bigint().toString()) };
+      // maxRSS: kilobytes (1024), of this process alone.
+      return { t_ns: JSON.rawJSON(process.hrtime.bigint().toString()), peak_mb: (process.resourceUsage().maxRSS * 1024) / 1e6 };
     default:
-      throw new Error(`unknown op ${request.op}; known: register, collect, ping`);
+      throw new Error(`unknown op ${request.op}; known: register, collect, read, forget, ping`);
   }
 }
 
@@ -97,14 +106,9 @@ const { redact } = upstreams;
 const stderr = process.stderr.write.bind(process.stderr);
 process.stderr.write = (chunk, ...rest) => stderr(redact(String(chunk)), ...rest);
 const miss = (run, reason, nearest) => put(redact(JSON.stringify({ event: "miss", run, reason, nearest })));
-const tap = await Tap.create(new Journal(options.journal, redact), miss, upstreams);
-rmSync(options.socket, { force: true });
-await new Promise((done, failed) => {
-  tap.server.once("error", failed);
-  tap.server.listen(options.socket, done);
-});
-// The agent's uid is another one than ours; 0600 would refuse it.
-chmodSync(options.socket, 0o666);
+// What a gateway before this one left: nobody listens there any more.
+for (const name of readdirSync(options.sockets)) if (name.endsWith(".sock")) rmSync(join(options.sockets, name), { force: true });
+const tap = await Tap.create(new Journal(options.journal, redact), miss, upstreams, options.sockets);
 
 put({ event: "ready", versions: versions() });
 // Not awaited: a collect that waits for its run's last request must not hold up the others.

@@ -1,6 +1,6 @@
 // Google's generateContent and streamGenerateContent: model and streaming stand in the path.
 
-import { History, list, speaks, textOf } from "./history.mjs";
+import { History, list, nameIn, speaks, textOf } from "./history.mjs";
 
 const GENERATE = /^\/v1(?:beta)?\/models\/([^/:]+):(generateContent|streamGenerateContent)$/;
 const COUNT = /^\/v1(?:beta)?\/models\/[^/:]+:countTokens$/;
@@ -33,7 +33,7 @@ function read(body, path, continuations) {
   const tools = declared.map((tool) => String(tool.name));
   const config = body.generationConfig ?? {};
   return history.view({
-    model: model && decodeURIComponent(model),
+    model: model && nameIn(model),
     stream: method === "streamGenerateContent",
     tools,
     stops: config.stopSequences,
@@ -60,7 +60,7 @@ export const gemini = {
       outputTokenLimit: 65536,
       supportedGenerationMethods: ["generateContent", "countTokens"],
     });
-    return asked[1] === undefined ? { models: names.map(model) } : model(decodeURIComponent(asked[1]));
+    return asked[1] === undefined ? { models: names.map(model) } : model(nameIn(asked[1]));
   },
   read,
   // The dialect has no ids of answers; a call's id comes back with its result.

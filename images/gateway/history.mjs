@@ -1,7 +1,21 @@
 // A conversation as all dialects have it: user prompts, the tool calls since the last one, and what came back of them.
 
 // What agents wrap around text that they, not the user, put into a user message in the middle of a turn.
-const REMINDER = /<system-reminder>[\s\S]*?<\/system-reminder>/g;
+const REMINDER = ["<system-reminder>", "</system-reminder>"];
+
+// Not by a pattern: one that looks for an end which never comes takes a minute for a megabyte of beginnings.
+function withoutReminders(text) {
+  const [begin, end] = REMINDER;
+  let rest = "";
+  let at = 0;
+  for (;;) {
+    const from = text.indexOf(begin, at);
+    const to = from < 0 ? -1 : text.indexOf(end, from + begin.length);
+    if (to < 0) return rest + text.slice(at);
+    rest += text.slice(at, from);
+    at = to + end.length;
+  }
+}
 
 /** The objects of an array; of anything else none. */
 export const list = (value) => (Array.isArray(value) ? value.filter((item) => item !== null && typeof item === "object") : []);
@@ -10,10 +24,19 @@ export const list = (value) => (Array.isArray(value) ? value.filter((item) => it
 export const textOf = (content) =>
   typeof content === "string" ? content : list(content).map((part) => part.text ?? "").join("\n");
 
+/** A name as it stands in a path; one that is not encoded as it should be is itself. */
+export function nameIn(path) {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
 /** Does a user message say anything beside reminders? Parts that are not text (an image) do. */
 export function speaks(content) {
-  if (typeof content === "string") return content.replace(REMINDER, "").trim() !== "";
-  return list(content).some((part) => typeof part.text !== "string" || part.text.replace(REMINDER, "").trim() !== "");
+  if (typeof content === "string") return withoutReminders(content).trim() !== "";
+  return list(content).some((part) => typeof part.text !== "string" || withoutReminders(part.text).trim() !== "");
 }
 
 export class History {
@@ -26,6 +49,7 @@ export class History {
   results = new Map();
   // Answers since the last prompt or call that called nothing.
   texts = 0;
+  #called = new Set();
   #inPrompt = false;
   #inAnswer = false;
   #continuations;
@@ -39,7 +63,10 @@ export class History {
   user(text, speaks) {
     const opens = speaks && !this.#continuations.some((pattern) => pattern.test(text));
     if (opens && !this.#inPrompt) this.prompts += 1;
-    if (opens) this.callIds = [];
+    if (opens) {
+      this.callIds = [];
+      this.#called = new Set();
+    }
     if (opens) this.texts = 0;
     if (opens) this.promptText = this.#inPrompt ? `${this.promptText}\n${text}` : text;
     this.#inPrompt = opens;
@@ -59,6 +86,12 @@ export class History {
     this.#inAnswer = true;
     this.texts = 0;
     this.callIds.push(String(id));
+    this.#called.add(String(id));
+  }
+
+  /** Whether a call of this id was made since the last prompt. */
+  called(id) {
+    return this.#called.has(String(id));
   }
 
   result(id, text, failed = null) {

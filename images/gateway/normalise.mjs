@@ -20,11 +20,14 @@ const DROPPED = new Set(["client_metadata", "metadata", "prompt_cache_key", "pro
 const isMark = (node, key) => key === "cache_control" && (typeof node.type === "string" || typeof node.role === "string");
 const FEATURES = ["anthropic-beta", "anthropic-version", "openai-beta"];
 const SHOWN = 60;
+// Leaves of a request that are held against a recorded one: an agent's request may have a hundred thousand.
+const COMPARED = 10_000;
+const AT = 200;
 
 const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 const CLOCK = "\\d{2}:\\d{2}(?::\\d{2}(?:[.,]\\d+)?)?";
 const BUILT_IN = {
-  reminders: [{ in: "all", pattern: "<system-reminder>[\\s\\S]*?</system-reminder>", becomes: "<system-reminder/>", hashed: "reminders" }],
+  reminders: [{ in: "all", pattern: "<system-reminder>[\\s\\S]*?</system-reminder>", becomes: "<system-reminder/>", hashed: "reminders", last: "</system-reminder>" }],
   dates: [
     // ISO 8601, RFC 1123 and `date`, the listing of `ls -l`, a date in words.
     { in: "all", pattern: `\\b20\\d{2}-[01]\\d-[0-3]\\d(?:[T ]${CLOCK}(?: ?(?:Z|[+-]\\d{2}:?\\d{2}))?)?`, becomes: "<date>" },
@@ -67,6 +70,9 @@ function compiled(pattern) {
 const isResult = (node) =>
   node.type === "tool_result" || node.role === "tool" || /_call_output$/.test(String(node.type ?? "")) || "functionResponse" in node;
 
+// An object in which a key `__proto__` is one like any other.
+const bare = () => Object.create(null);
+
 class Normaliser {
   constructor(rules, token) {
     this.rules = rules;
@@ -83,13 +89,17 @@ class Normaliser {
     let text = this.token === null ? given : given.replaceAll(this.token, RUN_MARK);
     for (const rule of this.rules) {
       if (rule.in === "tool_results" && !inResult) continue;
-      text = text.replace(rule.pattern, (found) => {
+      // A search for an end that never comes would start anew at every beginning.
+      const end = rule.last === undefined ? text.length : text.lastIndexOf(rule.last) + rule.last.length;
+      if (rule.last !== undefined && end < rule.last.length) continue;
+      const replaced = text.slice(0, end).replace(rule.pattern, (found) => {
         // What is being hashed anyway stays whole, but for what changes every day.
         if (rule.hashed === undefined) return rule.becomes;
         if (hashing) return found;
         this.take(rule.hashed, this.text(found, inResult, true));
         return rule.becomes;
       });
+      text = replaced + text.slice(end);
     }
     return text;
   }
@@ -100,7 +110,7 @@ class Normaliser {
     if (Array.isArray(node)) return node.map((item) => this.value(item, inResult, hashing));
     if (node === null || typeof node !== "object") return node;
     const result = inResult || isResult(node);
-    const kept = {};
+    const kept = bare();
     for (const key of Object.keys(node).sort()) if (!isMark(node, key)) kept[key] = this.value(node[key], result, hashing);
     return kept;
   }
@@ -112,7 +122,7 @@ class Normaliser {
   }
 
   body(json, names) {
-    const kept = {};
+    const kept = bare();
     for (const key of Object.keys(json).sort()) {
       if (DROPPED.has(key) || key === "cache_control") continue;
       if (SYSTEM.has(key)) this.take("system", this.value(json[key], false, true));
@@ -152,8 +162,13 @@ export function again(request, rules) {
 }
 
 function leaves(value, at, into) {
+  if (into.size >= COMPARED) return into;
   if (value !== null && typeof value === "object") {
-    for (const [key, item] of Object.entries(value)) leaves(item, Array.isArray(value) ? `${at}[${key}]` : at === "" ? key : `${at}.${key}`, into);
+    const there = at.length > AT ? `${at.slice(0, AT)}...` : at;
+    for (const [name, item] of Object.entries(value)) {
+      const key = name.slice(0, AT);
+      leaves(item, Array.isArray(value) ? `${there}[${key}]` : there === "" ? key : `${there}.${key}`, into);
+    }
     if (Object.keys(value).length === 0) into.set(at, Array.isArray(value) ? "[]" : "{}");
   } else into.set(at, typeof value === "string" ? value : JSON.stringify(value));
   return into;
@@ -168,9 +183,11 @@ function around(recorded, asked) {
   return { character: at, recorded: cut(recorded), asked: cut(asked) };
 }
 
-/** Every place in which two normalised requests differ: {at, character, recorded, asked}; null: not there at all. */
-export function differences(recorded, asked) {
-  const [old, now] = [leaves(recorded, "", new Map()), leaves(asked, "", new Map())];
+/** The first leaves of a normalised request, by where they stand. */
+export const leavesOf = (request) => leaves(request, "", new Map());
+
+/** Every place in which the leaves of two normalised requests differ: {at, character, recorded, asked}; null: not there at all. */
+export function differing(old, now) {
   const found = [];
   for (const at of new Set([...old.keys(), ...now.keys()])) {
     const [a, b] = [old.get(at) ?? null, now.get(at) ?? null];
@@ -179,3 +196,5 @@ export function differences(recorded, asked) {
   }
   return found;
 }
+
+export const differences = (recorded, asked) => differing(leavesOf(recorded), leavesOf(asked));

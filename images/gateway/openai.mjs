@@ -1,5 +1,7 @@
 // What both of OpenAI's APIs share: errors and model lists.
 
+import { nameIn } from "./history.mjs";
+
 const MODELS = /^(?:\/v1)?\/models(?:\/([^/]+))?$/;
 /** Stands wherever an answer says when it was made: the same answer twice is the same bytes. */
 export const CREATED = 1767225600;
@@ -20,7 +22,7 @@ export function models(path, names) {
   const asked = MODELS.exec(path);
   if (asked === null) return null;
   const model = (id) => ({ id, object: "model", created: CREATED, owned_by: "acpbench" });
-  return asked[1] === undefined ? { object: "list", data: names.map(model) } : model(decodeURIComponent(asked[1]));
+  return asked[1] === undefined ? { object: "list", data: names.map(model) } : model(nameIn(asked[1]));
 }
 
 /** Base URLs come with and without /v1. */

@@ -23,7 +23,7 @@ function read(body, _path, continuations) {
     else if (CALLS.has(item.type)) history.call(item.call_id);
     else if (RESULTS.has(item.type)) {
       // With `previous_response_id` the history holds results alone.
-      if (!history.callIds.includes(item.call_id)) history.call(item.call_id);
+      if (!history.called(item.call_id)) history.call(item.call_id);
       history.result(item.call_id, textOf(item.output));
     }
   }

@@ -3,38 +3,48 @@
 // aimock's own listener is closed: a request reaches it only from here, as an event, with a path and headers that we
 // chose, so neither its control routes nor its x-aimock-* and x-test-id switches can be reached by an agent.
 
-import { createServer as createHttpServer } from "node:http";
 import { Readable } from "node:stream";
 
 import { createServer as createAimock } from "@copilotkit/aimock";
 
 import { Session, isTaped } from "./cassette.mjs";
 import { DIALECTS } from "./dialects.mjs";
+import { Door, socketOf } from "./door.mjs";
 import { CATCH_ALL, decide, serve } from "./factory.mjs";
 import { faultOf, gateOf, refusalOf } from "./faults.mjs";
 import { safeHeaders } from "./journal.mjs";
+import { MODEL_NAME, PATH, REASON, TOOLS, TOOL_NAME, limitsOf, short, tidy, unparsable } from "./limits.mjs";
 import { outgoing } from "./outgoing.mjs";
 
 const RUN_PATH = /^\/r\/([A-Za-z0-9_-]+)(\/[^?]*)?(?:\?(.*))?$/;
-const BODY_LIMIT = 10 * 1024 * 1024; // aimock cuts the connection above it
+// What a path of a model never holds: an attempt at another one.
+const TRICK = /\/\/|\/\.{1,2}(?:\/|$)|%2e|%2f|%5c|\\/i;
 const SETTLE_MS = 2000;
+const WATCH_MS = 1000;
+// Bodies above it are read one at a time, so that other runs' requests are answered in between.
+const LARGE_BODY = 256 * 1024;
+// What this process reads and leaves behind between two collections of garbage: left alone, Node would let more pile up.
+const COLLECT_BYTES = 16e6;
+// Of what is said beside the conversation, aimock gets what is no longer than this.
+const SMALL = 4000;
 
 const now = () => process.hrtime.bigint();
 
 /** One request from its first byte to its response's last. */
 class Exchange {
-  constructor(request, response) {
+  constructor(request, response, spools) {
     this.request = request;
     this.response = response;
     this.tRequest = now();
     this.tRequestEnd = null;
     this.tFirstByte = null;
-    this.chunks = [];
+    // Its body, and what it was answered.
+    this.body = spools.body;
+    this.answer = spools.answer;
     this.run = null;
     this.seq = 0;
     this.path = request.url;
     this.query = "";
-    this.body = "";
     this.view = null;
     this.served = null;
     // Over what aimock writes; null: it goes out as it is.
@@ -43,6 +53,17 @@ class Exchange {
     this.fault = null;
     this.attempt = null;
     this.gate = null;
+    // The bound that it was refused by, and which of the run's refusals that was.
+    this.limit = null;
+    this.refusal = 0;
+    // All of the answer went out. (Node says the same of a response whose connection is gone.)
+    this.finished = false;
+    // Why it was cut off: the client did not take it.
+    this.unread = null;
+    // Bytes of its body that count as held; the timer of its body; what the client had taken when somebody last looked.
+    this.held = 0;
+    this.timer = null;
+    this.taken = null;
     // Of models that are no script: what the ledger says of the cassette, and what is to be done before its line is written.
     this.tape = null;
     this.conclude = null;
@@ -61,8 +82,8 @@ class Exchange {
     const { response } = this;
     const keep = (chunk, encoding) => {
       this.tFirstByte ??= now();
-      if (typeof chunk === "string") this.chunks.push(Buffer.from(chunk, typeof encoding === "string" ? encoding : "utf8"));
-      else if (chunk instanceof Uint8Array) this.chunks.push(Buffer.from(chunk));
+      if (typeof chunk === "string") this.answer.write(Buffer.from(chunk, typeof encoding === "string" ? encoding : "utf8"));
+      else if (chunk instanceof Uint8Array) this.answer.write(chunk);
     };
     for (const name of ["write", "end"]) {
       const original = response[name].bind(response);
@@ -94,6 +115,7 @@ class Exchange {
   entry() {
     const { decision, view, response } = this;
     const tEnd = now();
+    const text = (given) => (given === null ? null : short(given, REASON));
     return {
       seq: this.seq,
       run: this.run,
@@ -105,7 +127,7 @@ class Exchange {
       fault: this.fault,
       attempt: this.attempt,
       method: this.request.method,
-      path: this.query === "" ? this.path : `${this.path}?${this.query}`,
+      path: short(this.query === "" ? this.path : `${this.path}?${this.query}`, PATH),
       t_request_ns: this.tRequest,
       t_request_end_ns: this.tRequestEnd ?? tEnd,
       t_first_byte_ns: this.tFirstByte ?? tEnd,
@@ -116,19 +138,59 @@ class Exchange {
       tools: view?.tools ?? [],
       calls: decision.calls ?? [],
       usage: decision.usage ?? null,
-      reason: decision.reason,
-      nearest: decision.nearest,
-      request: { headers: safeHeaders(this.request.headers), body: this.body },
-      response: { headers: safeHeaders(response.getHeaders()), body: Buffer.concat(this.chunks).toString("utf8") },
+      reason: text(decision.reason),
+      nearest: text(decision.nearest),
+      limit: this.limit,
+      request: { headers: safeHeaders(this.request.headers) },
+      response: { headers: safeHeaders(response.getHeaders()) },
       tape: this.tape,
-      aborted: !response.writableFinished && this.fault !== "reset",
+      aborted: !this.finished && this.fault !== "reset",
     };
   }
 }
 
+// What is kept of a request while its answer is on the way: of the conversation itself nothing.
+const kept = ({ model, stream, tools, prompts }) => ({
+  model: model === null ? null : short(model, MODEL_NAME),
+  stream,
+  tools: tools.slice(0, TOOLS).map((tool) => short(tool, TOOL_NAME)),
+  prompts,
+});
+
+/** Requests with large bodies, one at a time; what came first of each run takes its turn. */
+class Queue {
+  #waiting = new Map();
+  #running = false;
+
+  add(run, work) {
+    if (!this.#waiting.has(run)) this.#waiting.set(run, []);
+    this.#waiting.get(run).push(work);
+    if (!this.#running) this.#next();
+  }
+
+  forget(run) {
+    this.#waiting.delete(run);
+  }
+
+  #next() {
+    const [first] = this.#waiting;
+    this.#running = first !== undefined;
+    if (first === undefined) return;
+    // After what other connections have to say.
+    setImmediate(() => {
+      const [run, works] = first;
+      const work = this.#waiting.get(run) === works ? works.shift() : undefined;
+      this.#waiting.delete(run);
+      if (works.length > 0 && work !== undefined) this.#waiting.set(run, works); // to the end
+      work?.();
+      this.#next();
+    });
+  }
+}
+
 export class Tap {
-  /** `onMiss(run, reason, nearest)` is called for every miss; `upstreams` is the way out. */
-  static async create(journal, onMiss, upstreams) {
+  /** `onMiss(run, reason, nearest)` is called for every miss; `upstreams` is the way out; sockets are made in `folder`. */
+  static async create(journal, onMiss, upstreams, folder) {
     const aimock = await createAimock([CATCH_ALL], {
       // Not strict: strict turns thinking off for models it does not know, and answers 400 by its own rules.
       strict: false,
@@ -136,15 +198,18 @@ export class Tap {
       logLevel: "silent",
     });
     await new Promise((done) => aimock.server.close(done));
-    return new Tap(journal, onMiss, upstreams, aimock.server);
+    return new Tap(journal, onMiss, upstreams, aimock.server, folder);
   }
 
-  constructor(journal, onMiss, upstreams, aimock) {
+  constructor(journal, onMiss, upstreams, aimock, folder) {
     this.journal = journal;
     this.onMiss = onMiss;
     this.upstreams = upstreams;
     this.aimock = aimock;
+    this.folder = folder;
     this.programs = new Map();
+    // Run -> its way in.
+    this.doors = new Map();
     // Run -> sub-agent, prompt and step -> requests for it so far, and the number of the first prompt it was asked for (agents may put
     // prompts of their own before the user's). The one thing that answers depend on beside the request.
     this.attempts = new Map();
@@ -152,37 +217,51 @@ export class Tap {
     this.sessions = new Map();
     this.firstPrompts = new Map();
     this.open = new Set();
-    this.server = createHttpServer((request, response) => this.#handle(request, response));
-    // Agents keep connections through their tool runs; a close of ours would race with their next request.
-    this.server.keepAliveTimeout = 0;
-    this.server.requestTimeout = 0;
-    this.server.headersTimeout = 0;
+    this.queue = new Queue();
+    this.received = 0;
+    setInterval(() => this.#watch(), WATCH_MS).unref();
   }
 
-  register(run, program) {
+  /** `given`: {limits: those that are not the defaults, canaries: name -> text}. */
+  async register(run, program, given = {}) {
     if (!/^[A-Za-z0-9_-]{8,128}$/.test(run)) throw new Error("a run token is 8 to 128 of A-Z a-z 0-9 _ -");
     if (this.programs.has(run)) throw new Error("this run is registered already");
     if (!(program.dialect in DIALECTS)) {
       throw new Error(`dialect ${program.dialect} is not served; served: ${Object.keys(DIALECTS).join(", ")}`);
     }
+    const limits = limitsOf(given.limits);
+    let session = null;
     if (isTaped(program)) {
       const miss = (exchange, found) => this.#miss(exchange, found);
       const refuse = (exchange, reason, status = 404) => this.#refuse(exchange, reason, status);
-      this.sessions.set(run, new Session(run, program, { upstreams: this.upstreams, miss, refuse }));
+      session = new Session(run, program, { upstreams: this.upstreams, miss, refuse });
     }
     const patterns = [...(program.continuations ?? []), ...Object.values(program.results ?? {}).flat()];
     const steps = [...(program.steps ?? []), ...(program.subagents ?? []).flatMap((one) => one.steps)];
     for (const when of steps.map((step) => step.when)) patterns.push(when?.matches ?? "", when?.lacks ?? "");
     for (const pattern of patterns) new RegExp(pattern); // throws here, not in the middle of a run
+    const tools = { request: (request, response) => this.#handle(run, request, response), refused: (refusal) => this.#turnedAway(run, refusal) };
+    const door = new Door(socketOf(this.folder, run), limits, tools);
+    if (session !== null) this.sessions.set(run, session);
     this.programs.set(run, program);
     this.attempts.set(run, new Map());
+    this.doors.set(run, door);
+    this.journal.begin(run, limits.journal_bytes, given.canaries ?? {});
+    try {
+      await door.listen();
+    } catch (problem) {
+      this.forget(run);
+      throw problem;
+    }
   }
 
-  /** Wait until no request of `run` is open; cut the ones that stay. */
+  /** Let no new request of `run` in and wait until none is open; cut the ones that stay. */
   async settle(run) {
     const mine = () => [...this.open].filter((exchange) => exchange.run === run);
     const deadline = Date.now() + SETTLE_MS;
     while (mine().length > 0 && Date.now() < deadline) await new Promise((done) => setTimeout(done, 10));
+    this.doors.get(run)?.close();
+    this.queue.forget(run);
     for (const exchange of mine()) {
       exchange.response.destroy();
       this.#finish(exchange);
@@ -190,82 +269,220 @@ export class Tap {
   }
 
   forget(run) {
-    this.programs.delete(run);
-    this.attempts.delete(run);
-    this.sessions.delete(run);
-    this.firstPrompts.delete(run);
+    this.doors.get(run)?.close();
+    for (const map of [this.doors, this.programs, this.attempts, this.sessions, this.firstPrompts]) map.delete(run);
     this.journal.forget(run);
   }
 
-  #handle(request, response) {
-    const exchange = new Exchange(request, response);
+  #handle(run, request, response) {
+    const door = this.doors.get(run);
+    const seq = this.journal.next(run);
+    const exchange = new Exchange(request, response, { body: this.journal.spool(run, `${seq}.request`), answer: this.journal.spool(run, `${seq}.answer`) });
+    exchange.run = run;
+    exchange.seq = seq;
     this.open.add(exchange);
-    response.once("finish", () => this.#finish(exchange));
-    response.once("close", () => this.#finish(exchange));
-    this.#locate(exchange);
-    exchange.seq = this.journal.next(exchange.run);
-    const chunks = [];
-    let size = 0;
-    request.on("data", (chunk) => {
-      size += chunk.length;
-      if (size <= BODY_LIMIT) chunks.push(chunk);
+    door.open += 1;
+    door.requests += 1;
+    response.once("finish", () => {
+      // Node says so too when a connection with unread answers is cut off.
+      exchange.finished = exchange.unread === null;
+      this.#finish(exchange);
     });
+    response.once("close", () => this.#finish(exchange));
+    request.on("error", () => {}); // a client that hung up; "close" of the response writes the entry
+    const known = this.#locate(exchange);
+    const refusal = this.#unwanted(exchange, door, known);
+    if (refusal !== null) {
+      this.#over(exchange, refusal);
+      return;
+    }
+    exchange.timer = setTimeout(() => {
+      const seconds = door.limits.body_ms / 1000;
+      this.#over(exchange, { status: 408, limit: "body-time", reason: `a request's body took more than ${seconds} s` });
+    }, door.limits.body_ms);
+    request.on("data", (chunk) => this.#received(exchange, door, chunk));
     request.on("end", () => {
       exchange.tRequestEnd = now();
-      exchange.body = Buffer.concat(chunks).toString("utf8");
-      try {
-        this.#answer(exchange, size);
-      } catch (problem) {
-        process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
-        this.#miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
-      }
+      clearTimeout(exchange.timer);
+      if (exchange.limit !== null) return;
+      if (exchange.body.size > LARGE_BODY) this.queue.add(run, () => this.#read(exchange, door));
+      else this.#read(exchange, door);
     });
-    request.on("error", () => {}); // a client that hung up; "close" of the response writes the entry
   }
 
-  // The run stands in the path, or (for agents that cannot take a path) is the key itself.
+  // The run stands in the path, or (for agents that cannot take a path) is the key itself. False: it is not this one's.
   #locate(exchange) {
     const found = RUN_PATH.exec(exchange.request.url);
     const { headers } = exchange.request;
     const key = headers["x-api-key"] ?? headers["x-goog-api-key"] ?? (headers.authorization ?? "").replace(/^Bearer /i, "");
-    if (found !== null && this.programs.has(found[1])) {
-      exchange.run = found[1];
+    const known = found?.[1] === exchange.run;
+    if (known) {
       exchange.path = found[2] ?? "/";
       exchange.query = found[3] ?? "";
-    } else {
-      [exchange.path, exchange.query = ""] = exchange.request.url.split(/\?(.*)/s);
-      if (this.programs.has(key)) exchange.run = key;
-    }
+    } else [exchange.path, exchange.query = ""] = exchange.request.url.split(/\?(.*)/s);
     exchange.query = exchange.query.replace(/(^|&)key=[^&]*/g, "$1key=***");
+    return known || key === exchange.run;
   }
 
-  #answer(exchange, size) {
+  /** Why a request is not even received: {status, limit, reason}; null: it is. */
+  #unwanted({ request, path }, door, known) {
+    const { limits } = door;
+    const { headers } = request;
+    if (door.requests > limits.requests) return { status: 429, limit: "requests", reason: `more than ${limits.requests} requests in one run` };
+    if (door.open > limits.open_requests) return { status: 429, limit: "open-requests", reason: `more than ${limits.open_requests} requests at once` };
+    if (door.unread > limits.unread_bytes) return { status: 429, limit: "unread", reason: `more than ${limits.unread_bytes} bytes of answers wait to be read` };
+    if (TRICK.test(path)) return { status: 404, limit: "path", reason: `not a path of this model: ${request.method} ${path}` };
+    // "token": it names another run. Agents may ask for addresses of their own too.
+    if (!known) return { status: 404, limit: path.startsWith("/r/") ? "token" : "unnamed", reason: "unknown run" };
+    if (headers.upgrade !== undefined) return { status: 400, limit: "upgrade", reason: `the protocol ${headers.upgrade} is not served` };
+    const packed = (headers["content-encoding"] ?? "identity").trim().toLowerCase();
+    if (packed !== "identity" && packed !== "") return { status: 415, limit: "content-encoding", reason: `a request's body is packed (${packed}); only plain ones are served` };
+    return Number(headers["content-length"] ?? 0) > limits.request_bytes ? this.#tooLong(limits, headers["content-length"]) : null;
+  }
+
+  #tooLong(limits, size) {
+    return { status: 413, limit: "request-bytes", reason: `a request of ${size} bytes; at most ${limits.request_bytes} are served (knob model_request_mb)` };
+  }
+
+  #received(exchange, door, chunk) {
+    this.#collect(chunk.length);
+    if (exchange.limit !== null || !this.open.has(exchange)) return; // refused: it only drains
+    const { limits } = door;
+    door.received += chunk.length;
+    door.held += chunk.length;
+    exchange.held += chunk.length;
+    if (exchange.held > limits.request_bytes) this.#over(exchange, this.#tooLong(limits, `more than ${limits.request_bytes}`));
+    else if (door.held > limits.held_bytes) this.#over(exchange, { status: 413, limit: "held-bytes", reason: `the run's open requests hold more than ${limits.held_bytes} bytes` });
+    else if (door.received > limits.total_bytes) this.#over(exchange, { status: 429, limit: "total-bytes", reason: `more than ${limits.total_bytes} bytes of requests in one run` });
+    else exchange.body.write(chunk);
+  }
+
+  /** Count bytes that become garbage; after some of them it is collected. Runs that send little never come to it. */
+  #collect(bytes) {
+    this.received += bytes;
+    if (this.received < COLLECT_BYTES) return;
+    this.received = 0;
+    globalThis.gc?.();
+  }
+
+  /**
+   * Refuse a request by a bound. What its client still sends is thrown away, so that it gets to read the answer; one that goes
+   * on sending gets the answer after a while, and is cut off after another.
+   */
+  #over(exchange, { status, limit, reason }) {
+    if (exchange.limit !== null || !this.open.has(exchange)) return;
+    clearTimeout(exchange.timer);
+    const door = this.doors.get(exchange.run);
     const { request } = exchange;
-    if (exchange.run === null) {
-      exchange.decision = { ...exchange.decision, reason: "unknown run" };
-      exchange.reply(404, { error: { type: "not_found_error", message: "unknown run" } });
+    exchange.tRequestEnd ??= now();
+    const last = door.refused();
+    exchange.limit = last ? "refusals" : limit;
+    exchange.refusal = door.refusals;
+    const words = last ? `${reason}; refused ${door.refusals} times, so the run gets no more connections` : reason;
+    exchange.decision = { kind: "refused", rule: null, step: null, reason: words, nearest: null };
+    if (last) setTimeout(() => door.close(), WATCH_MS).unref();
+    if (door.refusals > door.limits.refusals) {
+      request.socket.destroy();
       return;
     }
+    const answer = () => this.open.has(exchange) && this.#refuse(exchange, words, status);
+    if (request.complete) {
+      answer();
+      return;
+    }
+    request.once("end", answer);
+    request.on("data", (chunk) => this.#collect(chunk.length));
+    const { linger_ms: linger } = door.limits;
+    setTimeout(() => {
+      answer();
+      setTimeout(() => request.complete || request.socket.destroy(), linger).unref();
+    }, linger).unref();
+  }
+
+  /** A connection was refused, or what came over it was no request; true where an open request of its is ended with it. */
+  #turnedAway(run, { status, limit, reason, socket, head }) {
+    const exchange = [...this.open].find((one) => one.request.socket === socket && !one.request.complete);
+    if (exchange !== undefined) {
+      // Nothing more of it can be read.
+      this.#over(exchange, { status, limit, reason });
+      if (this.open.has(exchange)) this.#refuse(exchange, reason, status);
+      socket.destroySoon();
+      return true;
+    }
+    const door = this.doors.get(run);
+    const last = door.refused();
+    if (last) limit = "refusals";
+    if (door.refusals <= door.limits.refusals) {
+      const [, method = "", url = ""] = /^([A-Za-z]+) (\S+)/.exec((head ?? Buffer.alloc(0)).subarray(0, PATH).toString("latin1")) ?? [];
+      this.journal.write(run, this.#bare(run, { status, limit, reason, method, path: url.replace(`/r/${run}`, "").split("?")[0] }), this.journal.spool(run, "none"), this.journal.spool(run, "none"));
+    }
+    if (last) setTimeout(() => door.close(), WATCH_MS).unref();
+    return false;
+  }
+
+  #bare(run, { status, limit, reason, method, path }) {
+    const t = now();
+    const nothing = { rule: null, step: null, subagent: null, skipped: [], fault: null, attempt: null, model: null, stream: false, tools: [], calls: [], usage: null, nearest: null, tape: null };
+    const times = { t_request_ns: t, t_request_end_ns: t, t_first_byte_ns: t, t_response_end_ns: t };
+    const message = { request: { headers: {} }, response: { headers: {} } };
+    return { seq: this.journal.next(run), run, kind: "refused", method, path: short(path, PATH), status, reason, limit, aborted: false, ...nothing, ...times, ...message };
+  }
+
+  /** Cut off clients that do not take their answers. */
+  #watch() {
+    for (const exchange of this.open) {
+      const { socket } = exchange.request;
+      const waiting = socket.writableLength + (socket._handle?.writeQueueSize ?? 0);
+      const taken = socket.bytesWritten - waiting;
+      if (waiting === 0 || taken !== exchange.taken?.bytes) exchange.taken = { bytes: taken, since: Date.now() };
+      const limit = this.doors.get(exchange.run)?.limits.unread_ms ?? 0;
+      if (Date.now() - exchange.taken.since <= limit || waiting === 0) continue;
+      exchange.limit = "unread";
+      this.doors.get(exchange.run)?.refused();
+      exchange.unread = `the answer was not read for ${limit / 1000} s`;
+      socket.destroy();
+    }
+  }
+
+  #read(exchange, door) {
+    // It may have been given up while it waited for its turn.
+    if (!this.open.has(exchange) || exchange.limit !== null) return;
+    try {
+      const [text, fault] = this.#text(exchange.body, door.limits);
+      tidy(exchange.body.size); // the bytes
+      if (fault === null) this.#answer(exchange, text);
+      else this.#over(exchange, { status: 400, ...fault });
+    } catch (problem) {
+      process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
+      this.#miss(exchange, { reason: `the gateway failed: ${problem.message}`, nearest: null });
+    }
+    tidy(exchange.body.size);
+  }
+
+  #text(body, limits) {
+    const bytes = body.bytes();
+    const fault = unparsable(bytes, limits);
+    return [fault === null ? bytes.toString("utf8") : null, fault];
+  }
+
+  #answer(exchange, text) {
+    const { request } = exchange;
     const program = this.programs.get(exchange.run);
-    if (size > BODY_LIMIT) {
-      this.#miss(exchange, { reason: `a request of ${size} bytes; at most ${BODY_LIMIT} are served`, nearest: null }, 413);
-      return;
-    }
-    const asked = { method: request.method, path: exchange.path, body: exchange.body, json: parse(exchange.body) };
+    const asked = { method: request.method, path: exchange.path, body: text, json: parse(text) };
     const session = this.sessions.get(exchange.run);
     if (session !== undefined) {
-      session.answer(exchange, asked);
+      session.answer(exchange, asked, kept);
       return;
     }
     asked.firstPrompt = this.firstPrompts.get(exchange.run);
     const decision = decide(program, asked);
     exchange.decision = decision;
-    exchange.view = asked.view;
+    exchange.view = asked.view === null ? null : kept(asked.view);
     if (decision.kind === "main" && decision.subagent === null) this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
     if (decision.type === "miss") this.#miss(exchange, decision);
-    else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, decision.reason));
+    else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, short(decision.reason, REASON)));
     else if (decision.type === "plain") exchange.reply(decision.status, decision.json);
-    else if (!this.#refuses(exchange, program)) this.#toAimock(exchange, program);
+    else if (!this.#refuses(exchange, program)) this.#toAimock(exchange, program, asked.json);
   }
 
   /** Meet the step's next fault; true if it was an answer of its own. */
@@ -289,9 +506,9 @@ export class Tap {
     return true;
   }
 
-  #toAimock(exchange, program) {
+  #toAimock(exchange, program, json) {
     const dialect = DIALECTS[program.dialect];
-    const inner = Readable.from([Buffer.from(exchange.body, "utf8")]);
+    const inner = Readable.from([Buffer.from(JSON.stringify(outline(json)), "utf8")]);
     inner.method = "POST";
     inner.url = dialect.route(exchange.path);
     inner.headers = { host: "gateway", "content-type": "application/json", "x-request-id": `req_${exchange.decision.response.id}` };
@@ -304,33 +521,54 @@ export class Tap {
 
   #miss(exchange, { reason, nearest }, status = 400) {
     exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest };
-    const message = `${this.sessions.has(exchange.run) ? "REPLAY" : "SCRIPT"} MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`;
+    const message = short(`${this.sessions.has(exchange.run) ? "REPLAY" : "SCRIPT"} MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`, REASON);
     const dialect = DIALECTS[this.programs.get(exchange.run).dialect];
     if (!exchange.response.headersSent) exchange.reply(status, dialect.error(status, message));
     else exchange.response.destroy();
-    this.onMiss(exchange.run, reason, nearest);
+    this.onMiss(exchange.run, short(reason, REASON), nearest === null ? null : short(nearest, REASON));
   }
 
   #refuse(exchange, reason, status) {
     exchange.decision = { kind: "refused", rule: null, step: null, reason, nearest: null };
-    exchange.reply(status, DIALECTS[this.programs.get(exchange.run).dialect].error(status, reason));
+    if (exchange.response.headersSent) exchange.response.destroy();
+    else exchange.reply(status, DIALECTS[this.programs.get(exchange.run).dialect].error(status, short(reason, REASON)));
   }
 
   #finish(exchange) {
     if (!this.open.delete(exchange)) return;
+    clearTimeout(exchange.timer);
+    const door = this.doors.get(exchange.run);
+    if (door !== undefined) {
+      door.open -= 1;
+      door.held -= exchange.held;
+    }
+    try {
+      this.#conclude(exchange);
+      // Beyond the last refusal nothing is written any more: there may be any number of them.
+      if (exchange.refusal <= (door?.limits.refusals ?? Infinity)) {
+        this.journal.write(exchange.run, exchange.entry(), exchange.body, exchange.answer);
+        tidy(exchange.body.size);
+      }
+    } finally {
+      exchange.body.drop();
+      exchange.answer.drop();
+    }
+  }
+
+  #conclude(exchange) {
     exchange.conclude?.();
     const { response, served } = exchange;
     const delayed = exchange.fault === "stall" || exchange.fault === "slow-start";
-    if (exchange.fault !== null && !(delayed && response.writableFinished)) {
+    if (exchange.fault !== null && !(delayed && exchange.finished)) {
       // The step is still to be served. (What was only held up came after all.)
       exchange.decision = { ...exchange.decision, kind: "fault", calls: [], usage: null };
     }
-    if (served !== null && response.writableFinished && (!served.asked || response.statusCode !== 200)) {
+    if (served !== null && exchange.finished && (!served.asked || response.statusCode !== 200)) {
       const reason = `aimock answered ${response.statusCode} ${served.asked ? "to the script's answer" : "without asking the script"}`;
       exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest: null };
       this.onMiss(exchange.run, reason, null);
     }
-    this.journal.write(exchange.run, exchange.entry());
+    if (exchange.unread !== null) exchange.decision = { ...exchange.decision, reason: exchange.unread };
   }
 }
 
@@ -340,4 +578,24 @@ function parse(text) {
   } catch {
     return undefined;
   }
+}
+
+// What aimock gets of a request: what shapes the form of an answer. Its contents are the script's, so that the conversation,
+// which may be megabytes, need not be read once more.
+const CONVERSATION = {
+  messages: { role: "user", content: "-" },
+  input: { role: "user", content: "-" },
+  contents: { role: "user", parts: [{ text: "-" }] },
+};
+const UNREAD = new Set(["system", "instructions", "systemInstruction", "system_instruction", "tools", "thinking"]);
+
+function outline(json) {
+  const outlined = Object.entries(json).flatMap(([key, value]) => {
+    if (UNREAD.has(key)) return [];
+    const stand = Object.hasOwn(CONVERSATION, key) ? CONVERSATION[key] : null;
+    if (stand !== null && Array.isArray(value)) return [[key, value.length > 0 ? [stand] : []]];
+    if (stand !== null && typeof value === "string") return [[key, "-"]];
+    return JSON.stringify(value).length <= SMALL ? [[key, value]] : [];
+  });
+  return Object.fromEntries(outlined);
 }

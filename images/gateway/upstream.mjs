@@ -191,16 +191,16 @@ export class Upstreams {
   }
 
   /**
-   * Send one request. `asked` = {dialect, method, path (with query), headers, body (bytes)}.
-   * Resolves to {status, headers, body: a stream, destroyed where the answer ends too soon; why(): then the reason}, as the
-   * answer begins; rejects where there is none: the upstream cannot be reached, keeps silent, sends elsewhere. `abort` is
+   * Send one request. `asked` = {dialect, method, path (with query), headers, body (a spool)}.
+   * Resolves to {status, headers, body: a stream, destroyed where the answer ends too soon; why(): then the reason; pause() and
+   * resume() for whom it goes to, whose silence is not the upstream's}, as the answer begins; rejects where there is none: the upstream cannot be reached, keeps silent, sends elsewhere. `abort` is
    * told how to give up.
    */
   async send(id, asked, abort) {
     const one = this.check(id);
     const base = new URL(one.socket === null ? one.base_url : "http://localhost");
     const auth = one.auth ?? AUTH[asked.dialect];
-    const headers = { "accept-encoding": "identity", "content-length": asked.body.length };
+    const headers = { "accept-encoding": "identity", "content-length": asked.body.size };
     for (const name of FORWARDED) if (name in asked.headers) headers[name] = asked.headers[name];
     if (typeof one.key === "string") headers[auth.header] = `${auth.scheme}${one.key}`;
     const options = {
@@ -245,7 +245,16 @@ function answered(request, connected, silence, body) {
     });
     request.once("response", (answer) => {
       try {
-        done({ ...opened(answer), why: () => why });
+        const given = opened(answer);
+        const pause = () => {
+          request.setTimeout(0);
+          given.body.pause();
+        };
+        const resume = () => {
+          request.setTimeout(silence * 1000);
+          given.body.resume();
+        };
+        done({ ...given, why: () => why, pause, resume });
       } catch (problem) {
         request.destroy();
         failed(problem);
@@ -255,7 +264,8 @@ function answered(request, connected, silence, body) {
       clearTimeout(timer);
       failed(problem);
     });
-    request.end(body);
+    // Also where the upstream answers and hangs up before it has read all: its answer counts, or the request's own error.
+    pipeline(body.stream(), request, () => {});
   });
 }
 

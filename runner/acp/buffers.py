@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 from hashlib import sha1
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,18 @@ def _offset(text: str, start: int, lines: int) -> int:
     return start
 
 
+#: Writes that are in the ledger.
+MAX_WRITES: Final = 1000
+
+
 class EditorBuffers:
     """Open documents by path, and the ledger. The order of calls is the order of events."""
 
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
         self.ledger: list[Write] = []
+        #: Writes beyond those in the ledger.
+        self.left_out = 0
 
     def open(self, path: str, text: str, *, unsaved: bool) -> None:
         """Opens a document (or replaces its text, as typing does). `unsaved`: the disk does not hold this text."""
@@ -114,7 +121,10 @@ class EditorBuffers:
         if document is not None:
             self._documents[_key(path)] = _Document(text, unsaved=False, seen=True)
         entry = Write(_key(path), before, blob_hash(text), seq, t_ns, unsaved, unseen)
-        self.ledger.append(entry)
+        if len(self.ledger) < MAX_WRITES:
+            self.ledger.append(entry)
+        else:
+            self.left_out += 1
         return entry
 
 

@@ -33,6 +33,9 @@ _SIDES: Final[dict[str, tuple[Direction, ...]]] = {
 }
 _SHAPES: Final = ("Request", "Response", "Notification")
 
+#: Open requests that are remembered for their responses.
+_MAX_OPEN: Final = 20_000
+
 #: (shape, direction of the call, method) -> definition
 _Table: TypeAlias = dict[tuple[str, str, str], str]
 
@@ -143,6 +146,16 @@ def check_frames(
     validator: Validator, frames: Iterable[Frame], directions: frozenset[Direction] = frozenset({"a2c"})
 ) -> Iterator[Finding]:
     """One finding for each frame of `directions` that the schema refuses; responses are matched with their requests."""
+    for frame, message, method in calls(frames, directions):
+        problem = validator.check(frame.direction, message, method)
+        if problem is not None:
+            yield Finding(problem.severity, str(problem), frame.seq)
+
+
+def calls(
+    frames: Iterable[Frame], directions: frozenset[Direction] = frozenset({"a2c"})
+) -> Iterator[tuple[Frame, jsonrpc.Message, str | None]]:
+    """(frame, its message, the method that a response answers) of `directions`, for `Validator.check`."""
     called: dict[tuple[Direction, jsonrpc.Id], str] = {}
     for frame in frames:
         if frame.channel == "stderr" or frame.length > jsonrpc.MAX_MESSAGE_BYTES:
@@ -150,14 +163,13 @@ def check_frames(
         message = jsonrpc.decode(frame.raw)
         method: str | None = None
         if isinstance(message, jsonrpc.Request):
-            called[frame.direction, message.id] = message.method
+            # An agent may ask any number of things that are never answered.
+            if len(called) < _MAX_OPEN:
+                called[frame.direction, message.id] = message.method
         elif isinstance(message, jsonrpc.Response):
             method = called.pop(("c2a" if frame.direction == "a2c" else "a2c", message.id), None)
-        if frame.direction not in directions:
-            continue
-        problem = validator.check(frame.direction, message, method)
-        if problem is not None:
-            yield Finding(problem.severity, str(problem), frame.seq)
+        if frame.direction in directions:
+            yield frame, message, method
 
 
 def _methods(defs: Mapping[str, Any]) -> _Table:

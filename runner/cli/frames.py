@@ -86,9 +86,8 @@ def _evidence(run: Path, kind: str, what: int | str) -> str:
 
 
 def _with_model(run: Path, width: int) -> Iterator[str]:
-    from runner.gateway.journal import parse_journal
+    from runner.gateway.journal import LoggedEntries
     from runner.records.store import record_of, spawn_of
-    from runner.regular import lines_of
     from runner.report.timeline import render_with_model
     from runner.wire.log import read_frames
 
@@ -97,7 +96,7 @@ def _with_model(run: Path, width: int) -> Iterator[str]:
         raise UsageError(f"{run}: has no {_JOURNAL}: no request to the model was kept of it")
     record = record_of(run)
     try:
-        entries = parse_journal(lines_of(journal))
+        entries = [entry.without_bodies() for entry in LoggedEntries(journal)]
     except InfraError as error:
         raise UsageError(f"{journal}: {error}") from None
     offset = record.clock_offset_ns if record is not None else 0

@@ -58,6 +58,10 @@ class Knobs(Config):
     frames_cap_mb: int = Field(default=256, gt=0, le=MAX_MB)
     #: Bytes of stderr kept on disk per run.
     stderr_cap_mb: int = Field(default=16, gt=0, le=MAX_MB)
+    #: Bytes of the model's journal kept on disk per run; beyond it an entry stays without its bodies.
+    model_cap_mb: int = Field(default=256, gt=0, le=MAX_MB)
+    #: Largest body of a request to the model; a larger one is refused. The gateway takes 10 MB of memory for each.
+    model_request_mb: int = Field(default=10, gt=0, le=256)
     #: Bytes of the workspace that are collected.
     collect_cap_mb: int = Field(default=64, gt=0, le=MAX_MB)
 

@@ -5,6 +5,7 @@ Not applicable is None, never 0.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ _LATER = frozenset({"tools_offered", "files_outside", "names_tried"})
 #: Names (or maps) that inform and are never gated, nor held against each other.
 INFORMATION = frozenset({"frames", "late_updates", "update_chunks", "findings", "cancel_updates_after"})
 
+#: Names of one map that are metrics of their own, and characters of a name and of a value that is text.
+_KEYS = 500
+_KEY = 120
+_WORDS = 500
+
 Exact = dict[str, Any]
 Sampled = dict[str, float | None]
 
@@ -101,14 +107,17 @@ def compute(
     cli: CliResult | None,
     left: Left | None = None,
     tried: Iterable[str] | None = None,
+    found: Mapping[str, int] | None = None,
 ) -> tuple[Exact, Sampled]:
     """(exact, sampled) metrics of one run from its decoded frame log and its model journal.
 
-    `left` None: nobody looked. `tried`: the host names that the agent asked for; None: nobody listened.
+    `left` None: nobody looked. `tried`: the host names that the agent asked for; None: nobody listened. `found`: how
+    many findings there were by id; None: those of the record are all.
 
     `cli`: what the CLI's output parser made of the run; None: the run spoke ACP. Of `record` only what the frames
     cannot tell is used: start and end, the agent's exit, the verdict, the findings of schema validation.
     """
+    counts = Counter(finding.id for finding in record.findings) if found is None else found
     exact: Exact = dict.fromkeys(NAMES)
     exact["model_requests"] = sum(entry.kind == "main" for entry in entries)
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
@@ -133,9 +142,9 @@ def compute(
         exact.update(_counted("names_tried", sorted(set(tried))))
     exact["frames"] = len(messages) + messages.left_out
     # Some depend on how soon an agent's processes end: they inform.
-    exact.update(_flat("findings", Counter(finding.id for finding in record.findings)))
-    exact.update(_of_acp(record, messages) if cli is None else _of_cli(cli))
-    return exact, cost.cost(record, messages, entries, cli)
+    exact.update(_flat("findings", counts))
+    exact.update(_of_acp(counts, messages) if cli is None else _of_cli(cli))
+    return {name: _shown(value) for name, value in exact.items()}, cost.cost(record, messages, entries, cli)
 
 
 def is_information(name: str) -> bool:
@@ -169,7 +178,7 @@ def absent(name: str, owned: Any) -> Any:
     return None if owned is None or owner(name) is None else MAPS[name.partition(".")[0]].absent
 
 
-def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
+def _of_acp(findings: Mapping[str, int], messages: Sequence[Message]) -> Exact:
     counts = tally(messages)
     calls = tool_calls(messages)
     asked = permissions.asks(messages)
@@ -189,7 +198,7 @@ def _of_acp(record: Record, messages: Sequence[Message]) -> Exact:
         "commands_announced": len(hello.commands.names) if hello.commands is not None else 0,
         "stop_reason": as_text((turns[-1].result or {}).get("stopReason")) if turns else None,
         "default_mode": hello.default_mode,
-        "schema_violations": sum(finding.id in violations for finding in record.findings),
+        "schema_violations": sum(findings.get(violation, 0) for violation in violations),
         "late_updates": counts.late_updates,
         **{
             f"cancel_{name}": value
@@ -225,7 +234,22 @@ def _of_cli(cli: CliResult) -> Exact:
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> Exact:
-    return {f"{prefix}.{key}": values[key] for key in sorted(values)}
+    """Each value by its name. An agent chooses many of them: beyond `_KEYS` names the rest is one, `<more>`."""
+    flat = {f"{prefix}.{_key(key)}": values[key] for key in sorted(values)[:_KEYS]}
+    if len(values) > _KEYS:
+        flat[f"{prefix}.<more>"] = len(values) - _KEYS
+    return flat
+
+
+def _key(name: str) -> str:
+    """A name as it stands in a metric's: a long one is cut, and stays apart from others that begin like it."""
+    if len(name) <= _KEY:
+        return name
+    return f"{name[:_KEY]}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def _shown(value: Any) -> Any:
+    return f"{value[:_WORDS]}..." if isinstance(value, str) and len(value) > _WORDS else value
 
 
 def _named(prefix: str, found: Iterable[str]) -> Exact:

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 from runner.acp.findings import UNTERMINATED
-from runner.acp.schema import Validator, check_frames
+from runner.acp.schema import Validator, calls
+from runner.records.findings import Findings
 from runner.records.schema import Finding
 from runner.wire.frames import UNTERMINATED as UNTERMINATED_FLAG
 from runner.wire.frames import Frame
 
 #: Invalid by the newest schema alone: no defect of an adapter built with an older one, but news for its maintainer.
 NEWEST_INVALID = "schema-newest-invalid"
-#: Invalid frames that are named, by one schema: an agent may send any number of them.
-_NAMED = 1000
 
 
-def schema_findings(frames: Iterable[Frame], schemas: Mapping[str, Path]) -> list[Finding]:
+def schema_findings(frames: Iterable[Frame], schemas: Mapping[str, Path]) -> Findings:
     """Findings for the agent's frames.
 
-    :param frames: read once per schema.
+    :param frames: read once.
     :param schemas: SDK version -> schema file; the last one is the adapter's own, the others are newer.
     :raises OSError, ValueError: a schema file is gone or is no ACP schema.
     """
-    found: list[Finding] = []
+    found = Findings()
     if not schemas:
         return found
-    *newer, (own, path) = schemas.items()
-    wrong = {finding.seq: finding for finding in islice(check_frames(_validator(path), frames), _NAMED)}
-    found += [Finding(id=one.id, message=f"SDK {own}: {one.message}", seq=one.seq) for one in wrong.values()]
-    for version, other in newer:
-        for one in islice(check_frames(_validator(other), frames), _NAMED):
-            if one.seq not in wrong:
-                found.append(Finding(id=NEWEST_INVALID, message=f"SDK {version}: {one.message}", seq=one.seq))
+    *newer, (own, mine) = [(version, _validator(path)) for version, path in schemas.items()]
+    newest: list[Findings] = [Findings() for _ in newer]
+    for frame, message, method in calls(frames):
+        problem = mine.check(frame.direction, message, method)
+        if problem is not None:
+            found.append(Finding(id=problem.severity, message=f"SDK {own}: {problem}", seq=frame.seq))
+            continue
+        for into, (version, validator) in zip(newest, newer, strict=True):
+            problem = validator.check(frame.direction, message, method)
+            if problem is not None:
+                into.append(Finding(id=NEWEST_INVALID, message=f"SDK {version}: {problem}", seq=frame.seq))
+    for of_one in newest:
+        found.extend(of_one)
     return found
 
 

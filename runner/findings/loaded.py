@@ -25,7 +25,7 @@ from runner.evidence.results import tool_results
 from runner.evidence.toolcalls import tool_calls
 from runner.findings.model import Reference
 from runner.findings.shapes import Answers, FsDiff, Program, checked
-from runner.gateway.journal import Entry, parse_journal
+from runner.gateway.journal import Entry, LoggedEntries
 from runner.records.schema import Record
 from runner.records.store import NAMES_FILE, SweepDir
 from runner.regular import is_there, lines_of, read_regular, unreadable
@@ -83,22 +83,25 @@ class LoadedRun:
     def journal(self) -> Journal:
         path = self.folder / "model.jsonl"
         try:
-            entries = parse_journal(lines_of(path)) if is_there(path) else []
+            return self._read_journal(path)
         except OSError as error:
             raise unreadable(path, error) from None
         except InfraError as error:
             raise UsageError(f"{path}: {error}") from None
+
+    def _read_journal(self, path: Path) -> Journal:
         results: dict[str, tuple[int, str]] = {}
         canaries: dict[str, int] = {}
         bare: list[Entry] = []
-        for entry in entries:
-            body = entry.request.body
+        for entry in LoggedEntries(path) if is_there(path) else ():
+            body = entry.request.body or ""
             for identity, result in tool_results(body).items():
                 results.setdefault(identity, (entry.seq, result))
             for name, canary in self.record.canaries.items():
-                if canary in body:
+                # Of a body that was not kept the gateway says so itself.
+                if canary in body or name in entry.canaries:
                     canaries.setdefault(name, entry.seq)
-            bare.append(entry.model_copy(update={"request": entry.request.model_copy(update={"body": ""})}))
+            bare.append(entry.without_bodies())
         return Journal(tuple(bare), results, canaries)
 
     @cached_property
@@ -294,6 +297,10 @@ def load(directory: Path) -> Loaded:
         if record.outcome in UNMEASURED:
             excluded[name] = f"{record.outcome}: {record.reason}" if record.reason else record.outcome
             continue
+        if bodies := record.cut.get("model_bodies"):
+            # "It never reached the model" cannot be said of what was not kept.
+            excluded[name] = f"{bodies} bodies of its requests to the model were not kept (knob model_cap_mb)"
+            continue
         by_adapter.setdefault(record.adapter, []).append(LoadedRun(directory / name, name, record))
     names = _names(directory)
     return Loaded(
@@ -386,6 +393,8 @@ def file_entry(folder: Path, path: str) -> dict[str, Any]:
         for change in map(as_object, as_list(verdict.get("changes"))):
             if change.get("path") == path:
                 return {**change, "changed": True}
+        if as_object(record.get("cut")).get("changes"):
+            raise UsageError(f"{folder}: more files changed than the record lists; it does not say whether {path} did")
         return {"path": path, "changed": False}
     after = next((item for item in _outside(folder) if item.get("path") == path), None)
     before = next((item for item in map(as_object, as_list(record.get("planted"))) if item.get("path") == path), None)

@@ -11,7 +11,8 @@ no host.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ TAPE_BYTES = 2 << 30
 Line = dict[str, Any]
 DRIFT = "replay-drift"
 _REFERENCE = {"as_entry", "items"}
+#: Of requests that later ones may refer to, bytes as JSON.
+_HELD_BYTES = 8_000_000
 
 
 class _Part(BaseModel):
@@ -58,52 +61,60 @@ class _Entry(_Part):
     response: _Response
 
 
-def tape_of(entries: Iterable[Entry]) -> list[Line]:
-    """The entries of a captured run that reached the upstream, in order of arrival, numbered from 0.
+def tape_of(entries: Iterable[Entry]) -> Iterator[Line]:
+    """The entries of a captured run that reached the upstream, in the order given (that of arrival), numbered from 0.
 
-    :raises UsageError: the run cannot be a tape: the upstream said its token in a form that cannot be masked.
+    :raises UsageError: the run cannot be a tape: the upstream said its token in a form that cannot be masked, or a
+        request is larger than what is kept.
     """
-    taped = [(entry, entry.tape) for entry in entries if entry.tape is not None and entry.tape.request is not None]
-    lines: list[Line] = []
-    for number, (entry, tape) in enumerate(taped):
+    number = 0
+    for entry in entries:
+        tape = entry.tape
+        if tape is not None and tape.large:
+            raise UsageError(f"request {entry.seq}: it or its answer is larger than what is kept (knob model_cap_mb)")
+        if tape is None or tape.request is None:
+            continue
         if tape.leak:
             raise UsageError(f"request {entry.seq}: the answer says the run's token in pieces, which cannot be masked")
-        lines.append(
-            {
-                "entry": number,
-                "kind": entry.kind,
-                "rule": entry.rule,
-                "request": tape.request,
-                "hashed": dict(sorted(tape.hashed.items())),
-                "response": {
-                    "status": entry.status,
-                    "headers": dict(sorted(tape.headers.items())),
-                    "end": tape.end,
-                    "chunks": [list(chunk) for chunk in tape.chunks],
-                },
-            }
-        )
-    return lines
+        yield {
+            "entry": number,
+            "kind": entry.kind,
+            "rule": entry.rule,
+            "request": tape.request,
+            "hashed": dict(sorted(tape.hashed.items())),
+            "response": {
+                "status": entry.status,
+                "headers": dict(sorted(tape.headers.items())),
+                "end": tape.end,
+                "chunks": [list(chunk) for chunk in tape.chunks],
+            },
+        }
+        number += 1
 
 
-def dump(lines: Sequence[Line]) -> bytes:
-    """The tape's bytes."""
-    bodies: list[Any] = []
-    out = []
+def dump(lines: Iterable[Line]) -> Iterator[bytes]:
+    """The tape's bytes, line by line. Of what went before only the latest requests are held."""
+    bodies: deque[tuple[int, int, Any]] = deque()
+    held = 0
     for line in lines:
         body = line["request"]["body"]
         short = {**line, "request": {**line["request"], "body": _shortened(body, bodies)}}
-        bodies.append(body)
-        out.append(json_line(short, separators=(", ", ": ")) + b"\n")
-    return b"".join(out)
+        data = json_line(short, separators=(", ", ": ")) + b"\n"
+        size = len(json.dumps(body))
+        bodies.append((line["entry"], size, body))
+        held += size
+        while held > _HELD_BYTES and len(bodies) > 1:
+            held -= bodies.popleft()[1]
+        yield data
 
 
-def _shortened(body: Any, earlier: Sequence[Any]) -> Any:
+def _shortened(body: Any, earlier: Iterable[tuple[int, int, Any]]) -> Any:
+    """`earlier`: (number, size, body) of the entries it may refer to."""
     if not isinstance(body, dict):
         return body
     short = {}
     for key, value in body.items():
-        shared = [(_shared(value, old.get(key)), -n) for n, old in enumerate(earlier) if isinstance(old, dict)]
+        shared = [(_shared(value, old.get(key)), -n) for n, _, old in earlier if isinstance(old, dict)]
         count, back = max(shared, default=(0, 0))
         # One name of a tool says more than a pointer to it.
         worth = count > 0 and isinstance(value, list) and isinstance(value[0], dict)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -13,24 +14,41 @@ from docker import DockerClient
 
 from runner.errors import InfraError
 from runner.gateway.control import START_S, Control, Miss
-from runner.gateway.journal import Entry, parse_journal
 from runner.gateway.outward import PRIVATE_TARGET, WayOut
-from runner.sandbox.container import Container, Spec
+from runner.sandbox.container import BASE_ENV, Container, Spec
 
 MODEL_TARGET = "/model"
 JOURNAL_TARGET = "/journal"
 #: What stands in a record for the run's token.
 MASK = "<run>"
+#: The group that may list the folder of the runs' sockets (images/gateway/Dockerfile): no agent is in it. Its user is
+#: the agents' own, as is the group beside it: a live model's socket on the host may be readable by that one alone.
+_USER = "1000:64000"
+_GROUPS = ("1000",)
+#: Of the gateway's heap, MB: what it takes by itself with request bodies of 10 MB, and for each further MB of them.
+_HEAP_MB = 128
+_HEAP_PER_MB = 8
+_SMALL_BODY_MB = 10
+#: Beside the heap, in MB: the program, buffers, and files that the kernel keeps in memory as long as there is room.
+_BESIDE_MB = 384
 
 _log = logging.getLogger(__name__)
 
 
+def socket_name(token: str) -> str:
+    """A run's socket in the model volume: it says nothing of the token, and nobody can guess it."""
+    return f"{hashlib.sha256(token.encode()).hexdigest()[:32]}.sock"
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A run's journal: `lines` are those of model.jsonl (no newline, the token masked), `entries` the same, parsed."""
+    """What a run's journal holds. `entries` None: a gateway that died wrote some of them."""
 
-    entries: list[Entry]
-    lines: list[bytes]
+    size: int
+    entries: int | None
+    #: Bodies that its cap left out, and their bytes.
+    cut_bodies: int
+    cut_bytes: int
 
 
 class Gateway:
@@ -51,6 +69,7 @@ class Gateway:
         on_lost: Callable[[str, str], None] | None = None,
         way_out: WayOut | None = None,
         command: Sequence[str] = (),
+        request_mb: int = _SMALL_BODY_MB,
     ) -> None:
         """
         :param image: reference or id of the gateway's image.
@@ -58,6 +77,7 @@ class Gateway:
         :param on_lost: called with a run's token and the reason when its live model did not answer.
         :param way_out: for live models; None: it has no network at all.
         :param command: overrides the image's own command.
+        :param request_mb: the largest request body that any run may send.
         """
         self._client = client
         self._on_death = on_death
@@ -66,6 +86,7 @@ class Gateway:
         self._on_lost = on_lost
         self._way_out = way_out
         self._control: Control | None = None
+        heap_mb = _HEAP_MB + _HEAP_PER_MB * max(0, request_mb - _SMALL_BODY_MB)
         mounts = {model_volume: MODEL_TARGET, journal_volume: JOURNAL_TARGET}
         if way_out is not None:
             mounts[way_out.volume] = PRIVATE_TARGET
@@ -80,6 +101,10 @@ class Gateway:
                 writable=frozenset(mounts),
                 network=way_out.network if way_out is not None else "none",
                 folders=way_out.outward.folders if way_out is not None else {},
+                user=_USER,
+                groups=_GROUPS,
+                env={**BASE_ENV, "NODE_OPTIONS": f"--max-old-space-size={heap_mb}"},
+                memory_bytes=(2 * heap_mb + _BESIDE_MB) * 10**6,
             ),
         )
         #: What runs: `node`, `aimock`, `gateway` (a digest of its sources). Filled by `start`.
@@ -124,30 +149,44 @@ class Gateway:
             self.stop()
             raise
 
-    def register(self, token: str, program: Mapping[str, Any]) -> None:
-        """Serve `program` to requests under `/r/<token>`.
+    def register(
+        self,
+        token: str,
+        program: Mapping[str, Any],
+        *,
+        limits: Mapping[str, int] | None = None,
+        canaries: Mapping[str, str] | None = None,
+    ) -> None:
+        """Serve `program` to requests under `/r/<token>` that come over the run's own socket (`socket_name`).
 
         :param token: unguessable, 8 to 128 of A-Z a-z 0-9 _ -.
+        :param limits: bounds that are not the gateway's own (images/gateway/limits.mjs).
+        :param canaries: name -> text; looked for in requests whose bodies are not kept.
         :raises InfraError: it is dead, silent, or refuses (token in use, dialect not served).
         """
-        self._talk().ask("register", run=token, program=dict(program))
+        known = dict(canaries or {})
+        self._talk().ask("register", run=token, program=dict(program), limits=dict(limits or {}), canaries=known)
 
-    def collect(self, token: str) -> Collected:
-        """The run's journal, once: the gateway forgets the run. Call when its agent is dead.
+    def collect(self, token: str, keep: Callable[[Iterable[bytes]], object]) -> Collected:
+        """The run's journal, once: its socket goes, and the gateway forgets the run. Call when its agent is dead.
 
-        :raises InfraError: it is dead or silent, or does not know the run.
+        :param keep: called with the bytes of model.jsonl (the token masked), in pieces; takes all of them.
+        :raises InfraError: it is dead or silent, or does not know the run; or what `keep` raises.
         """
-        lines = [_masked(line, token) for line in self._talk().collect(token)]
-        return Collected(parse_journal(lines), lines)
-
-    def unattributed(self) -> Collected:
-        """Requests that named no known run since the last call: all refused, whoever sent them."""
-        lines = self._talk().collect(None)
-        return Collected(parse_journal(lines), lines)
+        control = self._talk()
+        state = control.ask("collect", run=token)
+        keep(masked(control.journal(token, state["size"]), token.encode()))
+        control.ask("forget", run=token)
+        cut = state["cut"]
+        return Collected(state["size"], state["entries"], cut["bodies"], cut["bytes"])
 
     def ping(self) -> int:
         """Its CLOCK_MONOTONIC, ns."""
         return int(self._talk().ask("ping")["t_ns"])
+
+    def peak_mb(self) -> float:
+        """The most memory that its process ever had resident."""
+        return float(self._talk().ask("ping")["peak_mb"])
 
     def stop(self) -> None:
         """End it and remove the container; twice is harmless. A gateway that does not end by itself is killed.
@@ -166,6 +205,14 @@ class Gateway:
         return self._control
 
 
-def _masked(line: bytes, token: str) -> bytes:
-    # The token may stand in bodies too: an agent's `env` shows the base URL to the model.
-    return line.replace(token.encode(), MASK.encode())
+def masked(pieces: Iterable[bytes], token: bytes) -> Iterator[bytes]:
+    """The pieces without the token, which may also stand in bodies (an agent's `env` shows the base URL to the model),
+    and across the end of a piece."""
+    rest = b""
+    for piece in pieces:
+        data = (rest + piece).replace(token, MASK.encode())
+        # What may be the token's beginning waits for the next piece.
+        keep = next((n for n in range(len(token) - 1, 0, -1) if data.endswith(token[:n])), 0)
+        yield data[: len(data) - keep]
+        rest = data[len(data) - keep :]
+    yield rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import itertools
 import json
@@ -12,14 +13,12 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from runner.encoding import json_line
 from runner.errors import InfraError, RunError
 from runner.sandbox.stream import Chunk
 from runner.wire.frames import Line, LineFramer, Oversize
 
 START_S = 30.0
 _REPLY_S = 15.0
-_COLLECT_SILENCE_S = 30.0
 _STOP_S = 3.0
 #: Put into a waiting queue when no reply will come.
 _DEAD: dict[str, Any] = {}
@@ -36,7 +35,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Told by the gateway the moment it happens; the entry follows with `collect`."""
+    """Told by the gateway the moment it happens; the entry follows with the journal."""
 
     run: str
     reason: str
@@ -93,15 +92,18 @@ class Control:
         with self._asked(op, args) as queue:
             return self._reply(queue, op, timeout_s)
 
-    def collect(self, run: str | None) -> list[bytes]:
-        """The journal lines of `run` as the gateway wrote them; bounded by silence, not by length."""
-        lines = []
-        with self._asked("collect", {"run": run}) as queue:
-            while "entry" in (message := self._reply(queue, "collect", _COLLECT_SILENCE_S)):
-                lines.append(json_line(message["entry"]))
-        if message["count"] != len(lines):
-            raise InfraError(f"model gateway: collect announced {message['count']} entries and sent {len(lines)}")
-        return lines
+    def journal(self, run: str, size: int) -> Iterator[bytes]:
+        """The `size` bytes of a run's journal, piece by piece as they are asked for: no more than a piece is held.
+
+        :raises InfraError: the gateway is dead or silent, or has less.
+        """
+        at = 0
+        while at < size:
+            piece = base64.b64decode(self.ask("read", run=run, at=at)["data"])
+            if not piece:
+                raise InfraError(f"model gateway: collect announced {size} bytes and sent {at}")
+            at += len(piece)
+            yield piece
 
     def close(self, timeout_s: float = _STOP_S) -> bool:
         """Close its stdin, which ends it; True if it ended in time."""

@@ -5,14 +5,20 @@ What it says about the script is the verdict, never the agent's stop reason: som
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.encoding import validated
 from runner.errors import InternalError
+from runner.regular import LINE, lines_in, open_regular
 
+#: How a line begins.
+_SEQ = re.compile(rb'\{"seq": ?(\d{1,9}),')
 #: `fault`: a main request that got a fault instead of its step's answer.
 Kind = Literal["main", "side", "miss", "refused", "fault"]
 
@@ -55,10 +61,21 @@ class Skipped(Part):
 
 
 class Message(Part):
-    """Headers by allow-list (keys masked) and the whole body."""
+    """Headers by allow-list (keys masked) and the body."""
 
     headers: dict[str, str]
-    body: str
+    #: None, or its beginning alone, where it is `cut`.
+    body: str | None
+    #: Bytes as they came; None: an older gateway did not say.
+    length: int | None = None
+    #: Of a body that is cut.
+    sha256: str | None = None
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole body."""
+        return self.length if self.length is not None else len((self.body or "").encode("utf-8", "surrogatepass"))
 
 
 class Difference(Part):
@@ -89,6 +106,8 @@ class Taped(Part):
     end: Literal["whole", "cut", "client"] | None = None
     #: The answer says the run's token in a form that cannot be masked.
     leak: bool = False
+    #: Larger than what is kept: no tape can be made of it.
+    large: bool = False
 
 
 class Entry(Part):
@@ -129,6 +148,10 @@ class Entry(Part):
     #: Misses and refusals: why, and the nearest thing that would have fitted.
     reason: str | None
     nearest: str | None
+    #: The bound of the gateway that it went over (images/gateway/limits.mjs).
+    limit: str | None = None
+    #: Names of the canaries in a request whose body is not kept.
+    canaries: list[str] = []
     request: Message
     response: Message
     #: Models that are no script.
@@ -136,24 +159,107 @@ class Entry(Part):
     #: The client hung up before the response's end.
     aborted: bool
 
+    def without_bodies(self) -> Entry:
+        """What is held of it where there are many; `size` of a body stays."""
+        bare = {
+            name: one.model_copy(update={"body": None, "length": one.size})
+            for name, one in (("request", self.request), ("response", self.response))
+        }
+        return self.model_copy(update=bare)
+
+
+_E = TypeVar("_E", bound=Entry)
+
+
+class _BareMessage(Message):
+    """Read without its body, which may be megabytes."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    headers: dict[str, str] = Field(default={}, validation_alias="-")
+    body: str | None = Field(default=None, validation_alias="-")
+
+
+class _BareCall(ServedCall):
+    arguments: dict[str, Any] | str = Field(default="", validation_alias="-")
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _BareTaped(Taped):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    differences: list[Difference] = Field(default=[], validation_alias="-")
+    request: dict[str, Any] | None = Field(default=None, validation_alias="-")
+    chunks: list[tuple[float, str | dict[str, str]]] = Field(default=[], validation_alias="-")
+
+
+class _BareEntry(Entry):
+    request: _BareMessage
+    response: _BareMessage
+    calls: list[_BareCall]  # type: ignore[assignment]
+    tape: _BareTaped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntries:
+    """The entries of a journal's file in order of arrival, read anew whenever they are iterated: none is held.
+
+    Iterating raises InternalError for a line that is no entry, and what `runner.regular.lines_of` raises.
+    """
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Entry]:
+        for number, line in self._lines():
+            yield _entry(Entry, line, number)
+
+    def bare(self) -> list[Entry]:
+        """All entries without what may be large: bodies, headers, arguments of calls, contents of tapes."""
+        known: dict[tuple[str, ...], list[str]] = {}
+        entries: list[Entry] = []
+        for number, line in self._lines():
+            entry = _entry(_BareEntry, line, number)
+            # An agent offers the same tools again and again.
+            tools = known.setdefault(tuple(entry.tools), entry.tools)
+            entries.append(entry.model_copy(update={"tools": tools}))
+        return entries
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """(number, line); they stand in order of completion."""
+        with open_regular(self.path) as file:
+            places: list[tuple[int, int, int]] = []
+            at = 0
+            for number, line in enumerate(lines_in(file, self.path), start=1):
+                if line.strip():
+                    places.append((_seq(line, number), number, at))
+                at += len(line)
+            for _, number, start in sorted(places):
+                file.seek(start)
+                yield number, file.readline(LINE + 1)
+
+
+def _seq(line: bytes, number: int) -> int:
+    found = _SEQ.match(line)
+    return int(found[1]) if found is not None else _entry(_BareEntry, line, number).seq
+
+
+def _entry(kind: type[_E], line: bytes, number: int) -> _E:
+    try:
+        return validated(kind, line, raw=True)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise InternalError(f"model journal, line {number}: {at or 'the line'}: {first['msg']}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InternalError(f"model journal, line {number}: {problem}") from None
+
 
 def parse_journal(lines: Iterable[bytes]) -> list[Entry]:
     """Entries in order of arrival. Empty lines are skipped.
 
     :raises InternalError: a line is not an entry (a gateway of another version, or a torn file).
     """
-    entries = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            entries.append(validated(Entry, line, raw=True))
-        except ValidationError as problem:
-            first = problem.errors()[0]
-            at = ".".join(str(part) for part in first["loc"])
-            raise InternalError(f"model journal, line {number}: {at or 'the line'}: {first['msg']}") from None
-        except (ValueError, RecursionError) as problem:
-            raise InternalError(f"model journal, line {number}: {problem}") from None
+    entries = [_entry(Entry, line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     return sorted(entries, key=lambda entry: entry.seq)
 
 

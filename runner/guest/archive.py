@@ -26,9 +26,9 @@ class Archive:
     def __init__(self, cap_bytes: int) -> None:
         #: Bytes that still fit.
         self.left = cap_bytes
-        self._buffer = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=_SPOOL)  # noqa: SIM115 - handed on by `finish`
+        self._buffer = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=_SPOOL)  # noqa: SIM115 - closed by `close`
         self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=1, mtime=0)
-        self._tar = tarfile.open(  # noqa: SIM115 - closed by `finish`
+        self._tar = tarfile.open(  # noqa: SIM115 - closed by `close`
             fileobj=self._gzip,
             mode="w|",
             format=tarfile.GNU_FORMAT,
@@ -83,11 +83,17 @@ class Archive:
         self._name(path, "over the size limit")
 
     def finish(self) -> IO[bytes]:
-        """The archive, from its beginning; for the caller to close."""
+        """The archive, from its beginning, until `close`."""
         self._tar.close()
         self._gzip.close()
         self._buffer.seek(0)
         return self._buffer
+
+    def close(self) -> None:
+        """Lets go of it, finished or not."""
+        self._tar.close()
+        self._gzip.close()
+        self._buffer.close()
 
     def _add_file(self, entry: tarfile.TarInfo, full: str) -> bool:
         with tree.open_regular(full) as fd:

@@ -5,6 +5,7 @@ The agent is dead by now, so what is seen stays as it is. No link is followed, a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -16,6 +17,7 @@ from .archive import Archive, kind_of
 from .changed import take_changes
 from .channel import OpError, Request, within
 from .fixture import Prepared, git_state
+from .gitobj import Manifest
 
 #: Lists are bounded: a million files must neither fill the channel nor the host's memory.
 _MAX_OUTSIDE = 20_000
@@ -38,24 +40,14 @@ def collect(request: Request, prepared: Prepared | None) -> None:
     workspace = request.text("workspace")
     deadline = time.monotonic() + float(request.args.get("within_s", 3600))
     manifest = prepared.manifest if prepared is not None and request.args.get("changes_only") is True else None
-    differing = None if manifest is None else list(manifest)
-    archive = Archive(request.number("cap_bytes"))
-    try:
-        if not stat.S_ISDIR(_mode(workspace)):
-            archive.skip(".", "no folder any more")
-        elif manifest is None:
-            for path, status in tree.walk(workspace, missed=archive.skip):
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                archive.add(workspace, path, status)
-        else:
-            differing = take_changes(archive, workspace, manifest, deadline)
-    except TimeoutError:
-        raise OpError("too_much", "the workspace holds more than can be looked through in time") from None
-    outside, outside_cut = list_outside(request.texts("writable"), workspace, deadline)
-    changes = git_changes(workspace, prepared)
-    told = within(outside, _OUTSIDE_BYTES)
-    with archive.finish() as data:
+    with contextlib.closing(Archive(request.number("cap_bytes"))) as archive:
+        try:
+            differing = _take(archive, workspace, manifest, deadline)
+        except TimeoutError:
+            raise OpError("too_much", "the workspace holds more than can be looked through in time") from None
+        outside, outside_cut = list_outside(request.texts("writable"), workspace, deadline)
+        changes = git_changes(workspace, prepared)
+        told = within(outside, _OUTSIDE_BYTES)
         request.reply(
             {
                 "differing": differing,
@@ -70,8 +62,23 @@ def collect(request: Request, prepared: Prepared | None) -> None:
                 "git_changed": bool(changes),
                 "git_changes": changes,
             },
-            blobs={"tar": data},
+            blobs={"tar": archive.finish()},
         )
+
+
+def _take(archive: Archive, workspace: str, manifest: Manifest | None, deadline: float) -> list[str] | None:
+    """Fills the archive. Returns the paths of `manifest` that are not as it says; None without one. Raises
+    TimeoutError after `deadline`."""
+    if not stat.S_ISDIR(_mode(workspace)):
+        archive.skip(".", "no folder any more")
+        return None if manifest is None else list(manifest)
+    if manifest is not None:
+        return take_changes(archive, workspace, manifest, deadline)
+    for path, status in tree.walk(workspace, missed=archive.skip):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        archive.add(workspace, path, status)
+    return None
 
 
 def list_outside(

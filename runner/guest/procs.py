@@ -12,7 +12,10 @@ from typing import NamedTuple
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: States of a thread that has ended: zombie, dead.
-_ENDED = "ZX"
+_DEAD = "X"
+_ENDED = f"Z{_DEAD}"
+#: Of the fields of a stat file behind the name in brackets (proc(5) counts from 1, and the state is its third).
+_VSIZE = 20
 
 
 class Process(NamedTuple):
@@ -57,7 +60,9 @@ def _owner(name: str) -> int | None:
 def _parse(pid: int, text: str) -> Process:
     """The command name (in brackets) may hold anything, brackets and spaces too: read from its last bracket on."""
     fields = text[text.rindex(")") + 2 :].split()
-    return Process(pid=pid, state=fields[0], parent=int(fields[1]), session=int(fields[3]))
+    # Without memory (vsize 0) a thread is on its way out and runs no code of its program any more.
+    state = _DEAD if fields[_VSIZE] == "0" and fields[0] not in _ENDED else fields[0]
+    return Process(pid=pid, state=state, parent=int(fields[1]), session=int(fields[3]))
 
 
 def living_thread(pid: int) -> int | None:
@@ -141,7 +146,7 @@ def read(path: str) -> str:
     except OSError:
         return ""
     try:
-        return os.read(fd, 1 << 16).decode("utf-8", "replace")
+        return os.read(fd, 1 << 16).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
     finally:

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from . import collect, files, fixture, procs, proofs, reset, seccomp, system, untrusted, verify
+from . import collect, families, files, fixture, procs, proofs, reset, seccomp, system, untrusted, verify
 from .agent import Agent, Streams
 from .change_times import ChangeTimes
 from .channel import Channel, Dispatcher, OpError, Request
@@ -177,8 +177,10 @@ class Guest:
         collect.collect(request, self.prepared)
 
     def verify(self, request: Request) -> None:
-        if problems := proofs.conditions(self.probing.found(), untrusted.AGENT.uid):
-            raise OpError("not_proved", "; ".join(problems))
+        problems = proofs.conditions(self.probing.found(), untrusted.AGENT.uid)
+        sockets = families.prove()
+        if problems or not sockets.ok:
+            raise OpError("not_proved", "; ".join([*problems, *([] if sockets.ok else [sockets.detail])]))
         verify.verify(request, self.layout)
 
     def stop(self, request: Request) -> None:

@@ -89,6 +89,12 @@ class AttemptDir:
         encoded = (_bytes(line) if isinstance(line, str) else line for line in lines)
         return self.write_bytes(name, b"".join(line + b"\n" for line in encoded))
 
+    def write_pieces(self, name: str, pieces: Iterable[bytes]) -> Path:
+        """Write a file of the attempt as its bytes come, whole or not at all; its path. Raises what `pieces` raises."""
+        if name == _RECORD:
+            raise ValueError(f"{_RECORD} is written by commit alone")
+        return _write_pieces(self.path / name, pieces)
+
     def commit(self, record: Record) -> Path:
         """Write record.json: from now on the attempt counts. Files written by others (frames.jsonl, ...) are flushed
         to the disk first. Raises ValueError for a record of another attempt or a second commit.
@@ -375,12 +381,17 @@ def _bytes(line: str) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> Path:
+    return _write_pieces(path, (data,))
+
+
+def _write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
     """Atomically: a temporary file in the same folder, fsync, rename, fsync of the folder."""
     aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     with _disk(path):
         try:
             with aside.open("xb") as file:
-                file.write(data)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(path)

@@ -30,7 +30,7 @@ def render_with_model(
     if origin is None:
         origin = frames[0].t_ns if frames else min(entry.t_request_end_ns for entry in entries) - offset_ns
     names = {entry.seq: f"m{entry.seq}" for entry in entries}
-    sizes = {entry.seq: (_bytes(entry.request.body), _bytes(entry.response.body)) for entry in entries}
+    sizes = {entry.seq: (entry.request.size, entry.response.size) for entry in entries}
     digits = max([len(name) for name in names.values()] + [len(str(frame.seq)) for frame in frames[-1:]])
     size = len(str(max([frame.length for frame in frames] + [length for pair in sizes.values() for length in pair])))
     told = render(frames, origin, width, seq_columns=digits, size_columns=size)
@@ -77,7 +77,3 @@ def _answered(entry: Entry) -> str:
 
 def _brief(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))

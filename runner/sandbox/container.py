@@ -61,6 +61,8 @@ class Spec:
     user: str = USER
     #: Capabilities that its processes keep; all others are dropped.
     capabilities: tuple[str, ...] = ()
+    #: Ids of further groups of its user.
+    groups: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=lambda: dict(BASE_ENV))
     memory_bytes: int = 2 * 10**9
     cpus: float = 2.0
@@ -124,6 +126,7 @@ class Container:
             nano_cpus=int(min(spec.cpus, cpus_of(self._client)) * 10**9),
             pids_limit=spec.pids,
             ulimits=_ulimits(spec),
+            group_add=list(spec.groups),
             mounts=[
                 # With labels: the engine makes a volume that went meanwhile anew: the reaper must find that one too.
                 Mount(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from concurrent.futures import Future
 from typing import Literal
 
@@ -44,6 +45,8 @@ _CONFIGURING = frozenset({"session/set_mode", "session/set_config_option"})
 _LOOK_S = 10
 #: Updates that are held for probes.
 _UPDATES = 100_000
+#: Characters of a session's id, or of a kind, that are held for them.
+_MAX_ID = 1000
 #: Kind of session/update -> the moment it is, for a policy that cancels.
 _MOMENTS = {"agent_message_chunk": "text", "tool_call": "tool", "tool_call_update": "tool"}
 
@@ -263,7 +266,7 @@ class AcpDriver(Driver):
         match event:
             case Update():
                 if self.scene.surface.probes and len(self.updates) < _UPDATES:
-                    self.updates.append((event.seq, event.session_id, event.kind))
+                    self.updates.append((event.seq, event.session_id[:_MAX_ID], event.kind[:_MAX_ID]))
                 self._turn_updates += event.phase == "turn"
                 if event.phase == "turn" and event.kind in _MOMENTS:
                     self._has_come(_MOMENTS[event.kind])
@@ -364,9 +367,14 @@ class AcpDriver(Driver):
             self._note("cancel-moment-missed", told)
         self._note_crash()
         self.played.ledger, self.played.buffers = self.documents.close()
+        if left_out := self.callbacks.buffers.left_out:
+            self._note("evidence-cut", f"{left_out} writes through the client are beyond those in the ledger")
         self.client.finish()
-        for found in self.client.findings.kept:
+        log = self.client.findings
+        for found in log.kept:
             self._note(found.id, found.message, found.seq)
+        for finding, count in (log.counts - Counter(found.id for found in log.kept)).items():
+            self.played.findings.more(finding, count)
 
     def _note_crash(self) -> None:
         """An agent that answered well and then died is no agent-error, and its death is worth knowing."""

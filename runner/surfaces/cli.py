@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
+from runner.acp.findings import OVERSIZE
 from runner.errors import AgentError, AgentGaveUp
-from runner.records.schema import Turn
+from runner.records.findings import Findings
+from runner.records.schema import Finding, Turn
 from runner.surfaces.cli_parsers import CliResult
 from runner.surfaces.driver import Driver, Scene, exit_words
+from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
 
 
@@ -39,6 +43,16 @@ class CliDriver(Driver):
 
     def conclude(self) -> None:
         """Nothing to add: what the lines say is read when all of them are there."""
+
+
+def output_lines(frames: Iterable[Frame], findings: Findings) -> Iterator[tuple[int, bytes]]:
+    """(arrival, bytes) of the lines on standard output, one at a time; one too long to be kept is a finding."""
+    for frame in frames:
+        if frame.channel != "stdout":
+            continue
+        if OVERSIZE_FLAG in frame.flags:
+            findings.append(Finding(id=OVERSIZE, message=f"a line of {frame.length} bytes", seq=frame.seq))
+        yield frame.t_ns, frame.raw
 
 
 def turn_of(result: CliResult, spawn_ns: int) -> Turn:

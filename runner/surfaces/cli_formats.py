@@ -13,14 +13,18 @@ from runner.surfaces.cli_result import (
     CliUsage,
     Kinds,
     Lines,
+    Spoken,
     Stream,
     as_list,
     as_object_value,
     as_text,
+    kept,
     number_findings,
 )
 
 _CLINE_USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+#: Denied calls that are named.
+_DENIED = 1000
 
 
 def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
@@ -28,14 +32,14 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
 
     The total counts every model that was asked, that of side requests too; usage is therefore the largest model's.
     """
-    stream = Stream(lines, kinds)
+    stream = Stream(lines, kinds, spoken=Spoken(""))
     result: dict[str, Any] | None = None
     result_ns: int | None = None
     model: str | None = None
     for t_ns, line in stream.objects():
         match line.get("type"):
             case "init":
-                model = as_text(line.get("model"))
+                model = as_text(kept(line.get("model")))
             case "message" if line.get("role") == "assistant":
                 stream.spoken.append(as_text(line.get("content")) or "")
             case "tool_use":
@@ -43,7 +47,7 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
             case "tool_result":
                 stream.ended(line.get("tool_id"), failed=line.get("status") != "success")
             case "result":
-                result, result_ns = line, t_ns
+                result, result_ns = kept(line), t_ns
     if result is None:
         stream.no_result()
         result = {}
@@ -58,7 +62,7 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         duration_ms=stream.numbers.amount(stats.get("duration_ms"), "stats.duration_ms"),
         subtype=as_text(result.get("status")),
         is_error=result.get("status") not in (None, "success"),
-        text="".join(stream.spoken),
+        text=stream.spoken.text,
         model=model,
     )
 
@@ -88,7 +92,7 @@ def codex_json(lines: Lines, kinds: Kinds) -> CliResult:
             case "item.completed" if item.get("type") == "agent_message":
                 stream.spoken.append(as_text(item.get("text")) or "")
             case "turn.completed" | "turn.failed":
-                ended, ended_ns = line, t_ns
+                ended, ended_ns = kept(line), t_ns
     if ended is None:
         stream.no_result()
         ended = {}
@@ -162,15 +166,14 @@ def vibe_streaming(lines: Lines, kinds: Kinds) -> CliResult:
         match line.get("type"):
             case "message" if line.get("role") == "assistant":
                 result_ns = t_ns
-                stream.spoken += [
-                    as_text(as_object_value(one).get("text")) or "" for one in as_list(line.get("content"))
-                ]
+                for one in as_list(line.get("content")):
+                    stream.spoken.append(as_text(as_object_value(one).get("text")) or "")
             case "effect":
                 state, detail = as_object_value(line.get("state")), as_object_value(line.get("detail"))
                 kind = families.get(as_text(detail.get("kind")) or "")
                 stream.called(line.get("id"), detail.get("toolName"), t_ns, kind=kind)
                 stream.ended(line.get("id"), failed=state.get("status") != "completed")
-                if state.get("decision") not in (None, "execute"):
+                if state.get("decision") not in (None, "execute") and len(denied) < _DENIED:
                     denied.append(as_text(line.get("id")) or "")
     if result_ns is None:
         stream.no_result()
@@ -185,7 +188,7 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
     for t_ns, line in stream.objects():
         event = as_object_value(line.get("event"))
         if line.get("type") == "run_result":
-            result, result_ns = line, t_ns
+            result, result_ns = kept(line), t_ns
         elif event.get("contentType") == "tool":
             stream.called(event.get("toolCallId"), event.get("toolName"), t_ns)
             if event.get("type") == "content_end":
@@ -207,16 +210,17 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
         turns=stream.numbers.count(result.get("iterations"), "iterations"),
         subtype=reason,
         is_error=reason not in (None, "completed"),
-        text=as_text(result.get("text")) or "\n".join(stream.spoken),
+        text=as_text(result.get("text")) or stream.spoken.text,
         model=as_text(as_object_value(result.get("model")).get("id")),
     )
 
 
 def _result(parser: str, stream: Stream, result_ns: int | None, **fields: Any) -> CliResult:
+    stream.findings.extend(number_findings(stream.numbers))
     return CliResult(
         parser=parser,
         result_ns=result_ns,
         tool_calls=stream.calls,
-        findings=(*stream.findings, *number_findings(stream.numbers)),
-        **{"text": "\n".join(stream.spoken), **fields},
+        findings=stream.findings,
+        **{"text": stream.spoken.text, **fields},
     )

@@ -20,15 +20,14 @@ from runner.surfaces.cli_result import (
     CliUsage,
     Kinds,
     Lines,
+    Spoken,
+    Stream,
     as_list,
-    as_object,
     as_object_value,
     as_text,
-    excerpt,
-    number_findings,
+    kept,
     usage_of,
 )
-from runner.wire.numbers import Numbers
 
 __all__ = ["CliResult", "CliToolCall", "CliUsage", "Kinds", "Lines", "kinds_of", "parse"]
 
@@ -97,39 +96,33 @@ def parse(name: str, lines: Lines, kinds: Kinds | None = None) -> CliResult:
 
 def _generic(lines: Lines, _: Kinds) -> CliResult:
     """Plain text. The result is all there is, so it is complete with the last line that is not blank."""
-    kept = list(lines)
-    spoken = [t_ns for t_ns, line in kept if line.strip()]
-    text = "\n".join(line.rstrip(b"\r\n").decode("utf-8", "replace") for _, line in kept)
-    return CliResult(parser="generic", result_ns=spoken[-1] if spoken else None, text=text.strip())
+    spoken = Spoken("")
+    result_ns: int | None = None
+    for t_ns, line in lines:
+        if line.strip():
+            result_ns = t_ns
+        spoken.append(line.rstrip(b"\r\n").decode("utf-8", "replace") + "\n")
+    return CliResult(parser="generic", result_ns=result_ns, text=spoken.text.strip())
 
 
 def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
     """One JSON object a line: `system`/`init`, `assistant` and `user` messages, at the end `result`."""
-    findings: list[Finding] = []
-    calls: dict[str, CliToolCall] = {}
-    spoken: list[str] = []
+    stream = Stream(lines, kinds)
+    findings, calls, spoken = stream.findings, stream.calls, stream.spoken
     init: dict[str, Any] = {}
     result: dict[str, Any] | None = None
     result_ns: int | None = None
-    for number, (t_ns, raw) in enumerate(lines, 1):
-        if not raw.strip():
-            continue
-        line = as_object(raw)
-        if line is None:
-            findings.append(
-                Finding(id="not-json", message=f"output line {number} is not a JSON object: {excerpt(raw)}")
-            )
-            continue
+    for t_ns, line in stream.objects():
         match line.get("type"):
             case "system" if line.get("subtype") == "init" and not init:
-                init = line
+                init = kept(line)
             case "assistant":
                 for block in _blocks(line):
                     if block.get("type") == "text":
                         spoken.append(as_text(block.get("text")) or "")
                     elif block.get("type") == "tool_use" and isinstance(block.get("id"), str):
                         call = _call(block, t_ns, kinds, as_text(line.get("parent_tool_use_id")))
-                        calls.setdefault(call.id, call)
+                        stream.keep(call)
             case "user":
                 for block in _blocks(line):
                     done = calls.get(as_text(block.get("tool_use_id")) or "")
@@ -137,12 +130,13 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
                         calls[done.id] = _ended(done, failed=bool(block.get("is_error")))
             case "result":
                 if result is not None:
-                    findings.append(Finding(id="extra-result", message=f"output line {number} is a second result"))
-                result, result_ns = line, t_ns
+                    words = f"output line {stream.number} is a second result"
+                    findings.append(Finding(id="extra-result", message=words))
+                result, result_ns = kept(line), t_ns
     if result is None:
-        findings.append(Finding(id="no-result", message="the output ended without a result line"))
+        stream.no_result()
         result = {}
-    numbers = Numbers()
+    numbers = stream.numbers
     denied = tuple(
         identity
         for denial in as_list(result.get("permission_denials"))
@@ -160,12 +154,12 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         stop=as_text(result.get("stop_reason")),
         subtype=as_text(result.get("subtype")),
         is_error=bool(result.get("is_error")),
-        text=as_text(result.get("result")) or "\n".join(spoken),
+        text=as_text(result.get("result")) or spoken.text,
         version=as_text(init.get("claude_code_version")),
         model=as_text(init.get("model")),
         permission_mode=as_text(init.get("permissionMode")),
         tools=tuple(tool for tool in as_list(init.get("tools")) if isinstance(tool, str)),
-        findings=(*findings, *number_findings(numbers)),
+        findings=findings,
     )
 
 

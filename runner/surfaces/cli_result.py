@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runner.acp.findings import BAD_NUMBER
+from runner.acp.findings import BAD_NUMBER, MESSAGE_TOO_LARGE, TOOL_CALL_LIMIT
+from runner.records.findings import Findings
 from runner.records.schema import Finding
+from runner.wire.cost import too_costly
 from runner.wire.numbers import Numbers
+
+#: Tool calls of one run, and characters of an id or a name, that are kept: as on the ACP surface.
+_MAX_CALLS = 20_000
+_MAX_ID = 1000
+#: Memory that the values of one line may take (`runner.wire.cost`): those of the line before it are still there.
+_MAX_COST = 33_000_000
+#: Of a line that is kept to the end: characters of a text, items of a list or an object, levels.
+_KEPT_TEXT = 100_000
+_KEPT_ITEMS = 1000
+_KEPT_DEPTH = 8
+#: Characters of what an agent said that are kept.
+_MAX_SPOKEN = 1_000_000
 
 #: (arrival in ns, the line's bytes without or with its LF).
 Lines = Iterable[tuple[int, bytes]]
@@ -72,7 +87,26 @@ class CliResult:
     permission_mode: str | None = None
     #: Names of the tools offered.
     tools: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: Findings = field(default_factory=Findings)
+
+
+class Spoken:
+    """Pieces of text in order, of which the first million characters are kept."""
+
+    def __init__(self, separator: str = "\n") -> None:
+        self._separator = separator
+        self._text = io.StringIO()
+        self._begun = False
+
+    def append(self, piece: str) -> None:
+        room = _MAX_SPOKEN - self._text.tell()
+        if room > 0:
+            self._text.write(f"{self._separator if self._begun else ''}{piece}"[:room])
+            self._begun = True
+
+    @property
+    def text(self) -> str:
+        return self._text.getvalue()
 
 
 @dataclass
@@ -82,14 +116,21 @@ class Stream:
     lines: Lines
     kinds: Kinds = field(default_factory=dict)
     calls: dict[str, CliToolCall] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    spoken: list[str] = field(default_factory=list)
+    findings: Findings = field(default_factory=Findings)
+    spoken: Spoken = field(default_factory=Spoken)
     numbers: Numbers = field(default_factory=Numbers)
+    #: Of the line that was read last, from 1.
+    number: int = 0
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(arrival, object) of each line that is a JSON object; any other one that is not blank is a finding."""
-        for number, (t_ns, raw) in enumerate(self.lines, 1):
+        for t_ns, raw in self.lines:
+            self.number = number = self.number + 1
             if not raw.strip():
+                continue
+            if too_costly(raw, _MAX_COST):
+                words = f"output line {number} has {len(raw)} bytes, too much to be read"
+                self.findings.append(Finding(id=MESSAGE_TOO_LARGE, message=words))
                 continue
             line = as_object(raw)
             if line is None:
@@ -100,9 +141,19 @@ class Stream:
 
     def called(self, identity: Any, name: Any, t_ns: int, *, kind: str | None = None) -> None:
         """A tool call; what comes again under the same id is the same call."""
-        key, said = as_text(identity), as_text(name) or ""
+        key, said = as_text(identity), (as_text(name) or "")[:_MAX_ID]
         if key is not None:
-            self.calls.setdefault(key, CliToolCall(key, said, kind or self._kind(said), t_ns))
+            self.keep(CliToolCall(key, said, kind or self._kind(said), t_ns))
+
+    def keep(self, call: CliToolCall) -> None:
+        """A call that is new and within bounds; the first one that is not is a finding."""
+        if call.id in self.calls:
+            return
+        if len(self.calls) < _MAX_CALLS and len(call.id) <= _MAX_ID:
+            self.calls[call.id] = call
+        elif not self.findings.counts[TOOL_CALL_LIMIT]:
+            words = f"more than {_MAX_CALLS} tool calls, or an id of more than {_MAX_ID} characters"
+            self.findings.append(Finding(id=TOOL_CALL_LIMIT, message=words))
 
     def ended(self, identity: Any, *, failed: bool) -> None:
         """The result of a call that came before."""
@@ -155,6 +206,17 @@ def usage_of(numbers: Numbers, counts: dict[str, Any], field: str, *keys: str) -
 def number_findings(numbers: Numbers) -> list[Finding]:
     """What was no number of its kind in the output."""
     return [Finding(id=BAD_NUMBER, message=fault) for fault in numbers.faults]
+
+
+def kept(value: Any, depth: int = _KEPT_DEPTH) -> Any:
+    """A value (the line of the result, say) as it is held until the end: what is huge in it is cut."""
+    if isinstance(value, str):
+        return value[:_KEPT_TEXT]
+    if isinstance(value, list):
+        return [kept(one, depth - 1) for one in value[:_KEPT_ITEMS]] if depth else []
+    if isinstance(value, dict):
+        return {name: kept(one, depth - 1) for name, one in list(value.items())[:_KEPT_ITEMS]} if depth else {}
+    return value
 
 
 def as_object(raw: bytes) -> dict[str, Any] | None:

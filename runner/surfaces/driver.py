@@ -21,6 +21,7 @@ from runner.config.policy import Policy
 from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
 from runner.phases import PhaseClock
+from runner.records.findings import Findings
 from runner.records.schema import Buffer, Finding, Mediated, Probe, Turn
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestSilent, Reply
 from runner.surfaces.pipe import AgentPipe, Done, GuestEvent, Inbox, Item, Stop
@@ -65,7 +66,7 @@ class Played:
     """What driving an agent brought to light; filled as it happens, so that a run that ends early loses nothing."""
 
     turns: list[Turn] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: Findings = field(default_factory=Findings)
     probes: list[Probe] = field(default_factory=list)
     ledger: list[Mediated] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)

@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
+from runner.wire.cost import too_costly
+
 #: A request's id: string, number or null. Equal numbers are the same id in any form: JSON has one number type.
 Id: TypeAlias = str | int | float | None
 
@@ -79,8 +81,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """No message. `reason`: blank-line, not-utf8, not-json, not-object, not-jsonrpc, bad-id, too-deep or
-    number-out-of-range.
+    """No message. `reason`: blank-line, not-utf8, not-json, not-object, not-jsonrpc, bad-id, too-deep,
+    number-out-of-range or message-too-large.
     """
 
     reason: str
@@ -114,6 +116,8 @@ class _Notes:
 def decode(raw: bytes) -> Message:
     """The message on one line (without its LF). Never raises."""
     notes = _Notes()
+    if too_costly(raw):
+        return Invalid("message-too-large", f"{len(raw)} bytes, whose values take too much memory", notes.done())
     if raw.startswith(_BOM):
         notes.add("byte-order-mark")
         raw = raw[len(_BOM) :]

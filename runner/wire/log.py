@@ -52,10 +52,16 @@ class FrameLogWriter:
         self._size = 0
         self._spent = 0
         self._cap = cap_bytes
+        #: There was no room for a line without bytes.
+        self._full = False
         self.cut: dict[str, int] = {"frames": 0, "bytes": 0, "unlogged": 0}
 
     def write(self, frame: Frame) -> None:
         """Logs one frame. Raises OSError (disk full), ValueError after `close`."""
+        if self._full:
+            self._count(frame)
+            self.cut["unlogged"] += 1
+            return
         head = _head(frame.seq, frame.t_ns, frame.direction, frame.channel, frame.length)
         raw = frame.raw
         as_blob = len(raw) > BLOB_BYTES
@@ -89,14 +95,18 @@ class FrameLogWriter:
         self.close()
 
     def _cut(self, head: dict[str, Any], frame: Frame) -> None:
-        """Logs the frame without its bytes, or counts it where even that is too much."""
-        self.cut["frames"] += 1
-        self.cut["bytes"] += frame.length
+        """Logs the frame without its bytes, or counts it where even that is too much: then every later one too."""
+        self._count(frame)
         line = _line(head, {}, (*frame.flags, CUT))
         if self._spent + len(line) > self._cap + self._cap // 10:
             self.cut["unlogged"] += 1
+            self._full = True
             return
         self._append(line)
+
+    def _count(self, frame: Frame) -> None:
+        self.cut["frames"] += 1
+        self.cut["bytes"] += frame.length
 
     def _write_blob(self, seq: int, raw: bytes) -> None:
         """The blob first: a line never names a blob that is not whole."""

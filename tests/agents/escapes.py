@@ -69,9 +69,29 @@ def kernel_setting() -> str | None:
         return f"opened {file.name}"
 
 
+def model_socket() -> str:
+    """Where this run's model listens: named on the forwarder's command line, or where the folder can be listed."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        for word in words:
+            if word.startswith(b"UNIX-CONNECT:"):
+                return word.partition(b":")[2].decode()
+    return f"/acpbench/model/{os.listdir('/acpbench/model')[0]}"
+
+
+def list_sockets() -> str | None:
+    """The sockets of other runs: whoever knows one can fill its queue."""
+    return ",".join(os.listdir("/acpbench/model")) or None
+
+
 def replace_socket() -> str | None:
-    os.rename("/acpbench/model/model.sock", "/acpbench/model/mine.sock")
-    os.rename("/acpbench/model/mine.sock", "/acpbench/model/model.sock")
+    path = model_socket()
+    os.rename(path, "/acpbench/model/mine.sock")
+    os.rename("/acpbench/model/mine.sock", path)
     return "renamed"
 
 
@@ -175,7 +195,7 @@ def control_surface() -> str | None:
     for path in ("/__aimock/fixtures", "/__aimock/reset", "/r/0000000000000000/v1/messages", "/health", "/"):
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(3)
-            sock.connect("/acpbench/model/model.sock")
+            sock.connect(model_socket())
             sock.sendall(f"GET {path} HTTP/1.0\r\nhost: x\r\n\r\n".encode())
             status = sock.recv(64).split()[1]
             if status not in (b"404", b"400"):
@@ -254,6 +274,7 @@ ATTEMPTS: dict[str, Callable[[], str | None]] = {
     "write the guest's code": writes("/acpbench/guest/main.py"),
     "write the model's volume": writes("/acpbench/model/x"),
     "replace the model's socket": replace_socket,
+    "list other runs' sockets": list_sockets,
     "write /usr": writes("/usr/x"),
     "write /etc": writes("/etc/hosts.allow"),
     "write a kernel setting": kernel_setting,

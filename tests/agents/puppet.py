@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -234,6 +235,90 @@ class Puppet:
             messages.append({"role": "assistant", "content": reply["content"]})
             results = [{"type": "tool_result", "tool_use_id": use["id"], "content": "done"} for use in uses]
             messages.append({"role": "user", "content": results})
+
+    def do_ask_model(self, act: Act) -> None:
+        """`times` requests to the model, whatever they are answered: a prompt of `bytes` bytes, or the body `raw`
+        (`repeat` times over).
+        """
+        content = act.get("raw", "") * act.get("repeat", 1)
+        if not content:
+            messages = [{"role": "user", "content": "x" * act.get("bytes", 1)}]
+            content = json.dumps({"model": "puppet", "max_tokens": 100, "messages": messages})
+        headers = {"content-type": "application/json", **act.get("headers", {})}
+        for _ in range(act.get("times", 1)):
+            request = urllib.request.Request(os.environ["MODEL_URL"] + "/v1/messages", content.encode(), headers)
+            try:
+                with urllib.request.urlopen(request) as response:
+                    response.read()
+            except OSError as problem:
+                print(f"puppet: {problem}", file=sys.stderr)
+
+    def do_http(self, act: Act) -> None:
+        """Bytes to the model's port, `times` over each connection; its answer is read, or not for `hold` seconds."""
+        path = urllib.parse.urlsplit(os.environ["MODEL_URL"]).path
+        data = act["text"].replace("{path}", path).encode("utf-8", "surrogateescape") * act.get("times", 1)
+        for connection in [self._connected() for _ in range(act.get("connections", 1))]:
+            try:
+                connection.sendall(data)
+                if "hold" in act:
+                    time.sleep(act["hold"])
+                else:
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(1 << 16):
+                        pass
+            except OSError as problem:
+                print(f"puppet: {problem}", file=sys.stderr)
+            connection.close()
+
+    def do_unending(self, act: Act) -> None:
+        """Requests over `connections` connections whose bodies never end, for `seconds` or until all are cut."""
+        path = urllib.parse.urlsplit(os.environ["MODEL_URL"]).path
+        head = f"POST {path}/v1/messages HTTP/1.1\r\nHost: model\r\nTransfer-Encoding: chunked\r\n\r\n"
+        piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        left = {self._connected(): head.encode() for _ in range(act["connections"])}
+        until = time.monotonic() + act["seconds"]
+        for connection in left:
+            connection.setblocking(False)
+        while left and time.monotonic() < until:
+            _, ready, _ = select.select([], list(left), [], 0.1)
+            for connection in ready:
+                try:
+                    left[connection] = left[connection][connection.send(left[connection]) :] or piece
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    del left[connection]
+        for connection in left:
+            connection.close()
+
+    def _connected(self) -> socket.socket:
+        address = urllib.parse.urlsplit(os.environ["MODEL_URL"])
+        return socket.create_connection((str(address.hostname), int(address.port or 80)))
+
+    def do_lines(self, act: Act) -> None:
+        """Numbered lines on stdout: `text` with `#` replaced, `times` over."""
+        for number in range(act["times"]):
+            sys.stdout.buffer.write(act["text"].replace("#", str(number)).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+    def do_files(self, act: Act) -> None:
+        """`times` empty files below `path`, a thousand in a folder."""
+        for number in range(act["times"]):
+            folder = os.path.join(os.path.expanduser(act["path"]), str(number // 1000))
+            if number % 1000 == 0:
+                os.makedirs(folder, exist_ok=True)
+            os.close(os.open(os.path.join(folder, f"file-{chr(97 + number % 26)}{number}"), os.O_CREAT | os.O_WRONLY))
+
+    def do_asks(self, act: Act) -> None:
+        """`times` permission requests, each answered before the next."""
+        for number in range(act["times"]):
+            self.do_ask({"tool_call": {"toolCallId": f"call-{number}", "title": "x", "kind": "execute"}})
+
+    def do_calls(self, act: Act) -> None:
+        """`times` requests to the client, each answered before the next; `#` in a text parameter is its number."""
+        for number in range(act["times"]):
+            params = {k: v.replace("#", str(number)) if isinstance(v, str) else v for k, v in act["params"].items()}
+            self.call(act["method"], **params)
 
     def do_say(self, act: Act) -> None:
         """`text`, which may be a list of pieces that belong together."""

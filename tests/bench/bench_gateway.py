@@ -18,7 +18,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from runner.gateway.container import Gateway
+from runner.gateway.container import Gateway, socket_name
 from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.engine import connect
 from runner.sandbox.images import Images
@@ -26,7 +26,7 @@ from runner.sandbox.labels import labels
 
 TIMES = 500
 AT_ONCE = 100
-SOCKET = "/acpbench/model/model.sock"
+FOLDER = "/acpbench/model"
 #: The crowd's streams last about 1.6 s each: 15 events, and 80 tokens at 80 a second.
 PACE = {"ttft_ms": 200.0, "tokens_per_s": 80.0}
 
@@ -72,7 +72,7 @@ def measure(latency: dict[str, Any], times: int, at_once: int) -> dict[str, Any]
                 image=image,
                 command=["sleep", "600"],
                 labels=labels(name),
-                mounts={volumes[0]: str(Path(SOCKET).parent)},
+                mounts={volumes[0]: FOLDER},
             ),
         )
         caller.create()
@@ -80,7 +80,16 @@ def measure(latency: dict[str, Any], times: int, at_once: int) -> dict[str, Any]
         caller.start()
         source = (Path(__file__).parent / "gateway_client.mjs").read_text(encoding="utf-8")
         node = "/opt/node/bin/node"
-        argv = [node, "--input-type=module", "-e", source, SOCKET, token, str(times), str(at_once)]
+        argv = [
+            node,
+            "--input-type=module",
+            "-e",
+            source,
+            f"{FOLDER}/{socket_name(token)}",
+            token,
+            str(times),
+            str(at_once),
+        ]
         stream = caller.execute(argv, USER)
         try:
             said = {"stdout": b"", "stderr": b""}

@@ -8,17 +8,20 @@ import io
 import json
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from docker import DockerClient
 
-from runner.gateway.container import Gateway
+from runner.gateway.container import Collected, Gateway, socket_name
 from runner.gateway.control import Miss
+from runner.gateway.journal import Entry, parse_journal
 from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.engine import connect
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
+from runner.sandbox.stream import AttachedStream
 from tests.engine.speakers import Answer, Result, Speaker
 
 SWEEP = f"test-{secrets.token_hex(4)}"
@@ -34,15 +37,64 @@ class _Received:
         return io.BytesIO(self._data)
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A run's journal as it came from the gateway."""
+
+    entries: list[Entry]
+    lines: list[bytes]
+    collected: Collected
+
+
+def ledger(gateway: Gateway, token: str) -> Ledger:
+    """Collect a run's journal; the gateway forgets the run."""
+    pieces: list[bytes] = []
+    collected = gateway.collect(token, pieces.extend)
+    lines = b"".join(pieces).splitlines()
+    entries = parse_journal(lines)
+    assert collected.entries in (len(entries), None)
+    return Ledger(entries, lines, collected)
+
+
 class Caller:
     """An agent's stand-in: one connection per request, as uid 1000 with the model volume read-only."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
+        self._tokens: list[str] = []
+
+    def knows(self, token: str) -> None:
+        """A run was registered; a request that names no known one goes over the socket of the latest."""
+        self._tokens.append(token)
+
+    def socket(self, request: bytes = b"") -> str:
+        named = [token for token in self._tokens if token.encode() in request.partition(b"\r\n\r\n")[0]]
+        return f"/acpbench/model/{socket_name((named or self._tokens)[-1])}"
+
+    def open(self, *more: str, token: str | None = None) -> AttachedStream:
+        """A connection to a run's socket; `more` stands before socat on its command line."""
+        path = self.socket((token or "").encode())
+        return self._container.execute([*more, "socat", "-t", "0.02", "-", f"UNIX-CONNECT:{path}"], USER)
+
+    def shell(self, command: str) -> str:
+        """What a command line prints that is run where an agent would run it."""
+        return self._printed(["/bin/sh", "-c", command])
+
+    def python(self, program: str, *arguments: str) -> str:
+        """What a Python program prints that is run there."""
+        return self._printed(["python3", "-c", program, *arguments])
+
+    def _printed(self, argv: list[str]) -> str:
+        stream = self._container.execute(argv, USER)
+        try:
+            return b"".join(chunk.data for chunk in stream.chunks()).decode()
+        finally:
+            stream.close()
 
     def raw(self, request: bytes) -> bytes:
         # The answer's end is the server's EOF; ours never comes, so socat need not wait for it.
-        stream = self._container.execute(["socat", "-t", "0.02", "-", "UNIX-CONNECT:/acpbench/model/model.sock"], USER)
+        argv = ["socat", "-t", "0.02", "-", f"UNIX-CONNECT:{self.socket(request)}"]
+        stream = self._container.execute(argv, USER)
         try:
             stream.write(request)
             return b"".join(chunk.data for chunk in stream.chunks() if chunk.channel == "stdout")
@@ -169,10 +221,11 @@ def side_rule(**given: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(gateway: Gateway) -> Callable[..., str]:
-    def register(given: dict[str, Any]) -> str:
+def run(gateway: Gateway, call: Caller) -> Callable[..., str]:
+    def register(given: dict[str, Any], **more: Any) -> str:
         token = secrets.token_urlsafe(24)
-        gateway.register(token, given)
+        gateway.register(token, given, **more)
+        call.knows(token)
         return token
 
     return register

@@ -94,8 +94,13 @@ class Lab:
             json.dumps(body, ensure_ascii=False), encoding="utf-8"
         )
 
-    def puppet(self, name: str, acts: Sequence[Act], *, mode: Sequence[str] = (), **more: Any) -> str:
-        """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`)."""
+    def puppet(
+        self, name: str, acts: Sequence[Act], *, mode: Sequence[str] = (), parser: str = "generic", **more: Any
+    ) -> str:
+        """An adapter whose agent plays `acts`: within the turn, or from its start on (mode `wire`).
+
+        `parser`: of what it prints on the command line surface.
+        """
         adapter = f"{name}@1"
         launch = {
             "home": {".puppet.py": PUPPET, ".puppet.json": json.dumps(list(acts))},
@@ -112,7 +117,7 @@ class Lab:
                 "programs": [{"name": "python", "command": [PYTHON, "--version"], "expect": "Python 3"}],
                 "env": {"MODEL_URL": "{model_url}"},
                 "acp": {**launch, "command": [PYTHON, "{home}/.puppet.py", *mode]},
-                "cli": {**launch, "command": [PYTHON, "{home}/.puppet.py", "cli"]},
+                "cli": {**launch, "command": [PYTHON, "{home}/.puppet.py", "cli"], "parser": parser},
                 "tools": {"run": [{"tool": "Bash", "arguments": {"command": "{command}"}}]},
                 "limits": {"memory_mb": 256, "pids": 128, "disk_mb": 64},
                 **more,

@@ -83,6 +83,7 @@ class Place:
         if mode != "replay":
             head["upstream"] = "api"
         gateway.register(token, {**head, **more})
+        self.call.knows(token)
         return token
 
     def ask(self, token: str, body: dict[str, Any] | None = None) -> tuple[int, str]:

@@ -16,6 +16,7 @@ from runner.evidence.metrics import is_information
 from runner.gateway.cassette import dump, read_tape
 from runner.gateway.journal import parse_journal
 from runner.records.schema import Record
+from tests.engine.gateway_harness import ledger
 from tests.engine.lab import REPOSITORY, Lab, attempt
 from tests.engine.spy import files_with
 from tests.engine.upstream import canary, scripted, stand_in
@@ -57,13 +58,13 @@ def test_a_real_agent_is_captured_and_replayed(
         lab.write("models", model)
         result, (recorded,) = lab.sweep(adapter, model="capture/stand-in")
         assert (recorded.outcome, recorded.reason) == ("passed", "")
-        asked = there.gateway.collect(key).entries
+        asked = ledger(there.gateway, key).entries
     assert {entry.request.headers[ADAPTERS[adapter]] for entry in asked} == {"***"}
     assert recorded.exact["tokens_served"] > 0
     (path,) = (lab.root / "configs/cassettes/stand-in").glob("*.jsonl")
     tape = read_tape(path)
     assert len(tape) == len(asked) == recorded.exact["model_requests"] + recorded.exact["side_requests"]
-    assert dump(tape) == path.read_bytes()
+    assert b"".join(dump(tape)) == path.read_bytes()
     entries = parse_journal((attempt(result, recorded) / "model.jsonl").read_bytes().split(b"\n"))
     calls = [call.tool for entry in entries for call in entry.calls]
     assert len(calls) == recorded.exact["tool_calls_served"] == 10
@@ -81,7 +82,7 @@ def test_a_real_agent_is_captured_and_replayed(
     for line in tape:
         text = json.dumps(line["request"], ensure_ascii=False)
         line["request"] = json.loads(text.replace(" pass 1", " pass 7"))
-    path.write_bytes(dump(tape))
+    path.write_bytes(b"".join(dump(tape)))
     _, (record,) = lab.sweep(adapter, model="replay/stand-in")
     assert record.outcome == "model-script"
     assert f"nearest: entry {first} differs at body." in record.reason

@@ -22,6 +22,7 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.run import DUMMY_KEY
 from runner.sweep import Options, SweepResult, run_sweep
+from tests.engine.gateway_harness import ledger
 from tests.engine.lab import REPOSITORY
 from tests.engine.spy import Spy, files_with
 from tests.engine.upstream import canary, scripted, stand_in
@@ -104,8 +105,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory, engine: DockerClient) -> 
                 ran = run(root, "capture", "capture/stand-in")
         finally:
             spy.stop()
-        there.gateway.unattributed()
-        asked = there.gateway.collect(key).entries
+        asked = ledger(there.gateway, key).entries
     return Captured(root, ran, key, spy, asked, before)
 
 
@@ -167,7 +167,7 @@ def test_one_changed_byte_of_a_tool_result_fails_there_and_shows_it(captured: Ca
     for line in tape:
         text = json.dumps(line["request"], ensure_ascii=False)
         line["request"] = json.loads(text.replace(" pass 1", " pass 7"))
-    path.write_bytes(dump(tape))
+    path.write_bytes(b"".join(dump(tape)))
     ran = run(root, "mutated", "replay/stand-in", surfaces=("acp",))
     (record,) = ran.records
     assert record.outcome == "model-script"
@@ -221,6 +221,6 @@ def test_a_cassette_is_portable_and_says_nothing_of_anyone(captured: Captured) -
         assert [line["entry"] for line in tape] == list(range(11))
         assert all(set(line["response"]["headers"]) <= {"content-type"} for line in tape)
         assert all(set(line["hashed"]) >= {"system", "tools", "features", "reminders"} for line in tape)
-        assert dump(tape) == path.read_bytes()
+        assert b"".join(dump(tape)) == path.read_bytes()
         # What a reviewer reads: each message once.
         assert path.read_text().count("Two of three tests fail") == 2  # said by the model, and once in the history

@@ -12,7 +12,7 @@ import pytest
 from runner.gateway.container import Gateway
 from runner.gateway.journal import script_problems
 from tests.bench.bench_gateway import measure
-from tests.engine.gateway_harness import Caller, Register, Turn, program, side_rule
+from tests.engine.gateway_harness import Caller, Register, Turn, ledger, program, side_rule
 from tests.engine.speakers import SPEAKERS, Answer, Responses, Speaker
 
 pytestmark = pytest.mark.engine
@@ -60,7 +60,7 @@ def test_one_program_means_the_same_in_every_dialect(
     assert [number.removeprefix(ids[0][:-8]) for number in ids] == ["p1s000x0", "p1s000x1", "p1s001x0"]
     assert (second.text, second.thought) == ("", "")
     assert (last.text, last.calls, last.stop) == ("done", [], ended)
-    entries = gateway.collect(turn.token).entries
+    entries = ledger(gateway, turn.token).entries
     assert [(entry.kind, entry.step, entry.stream, entry.tools) for entry in entries] == [
         ("main", step, stream, ["Read", "Bash"]) for step in range(3)
     ]
@@ -94,7 +94,7 @@ def test_usage_is_what_the_script_says_in_the_dialects_own_counting(
         },
     }  # fmt: skip
     assert usage == expected[speaker.dialect]
-    gateway.collect(turn.token)
+    ledger(gateway, turn.token)
 
 
 @every
@@ -108,7 +108,7 @@ def test_an_answer_may_end_otherwise(
     turn = Turn(call, run(given), speaker, stream)
     answer = turn.ask(tools=())
     assert (answer.text, answer.stop) == ("done", STOPS[speaker.dialect][2 if stop == "max_tokens" else 3])
-    gateway.collect(turn.token)
+    ledger(gateway, turn.token)
 
 
 @every
@@ -121,7 +121,7 @@ def test_a_retry_gets_the_same_bytes_in_every_dialect(
         answers = {turn.raw() for _ in range(3)}
         assert len(answers) == 1
         turn.ask()
-    assert [entry.step for entry in gateway.collect(turn.token).entries] == [0] * 4 + [1] * 4 + [2] * 4
+    assert [entry.step for entry in ledger(gateway, turn.token).entries] == [0] * 4 + [1] * 4 + [2] * 4
 
 
 @both
@@ -155,7 +155,7 @@ def test_a_freeform_tool_is_called_with_text(gateway: Gateway, call: Caller, run
     plain = type("Plain", (Responses,), {"freeform": ()})()
     turn.speaker = plain
     assert turn.ask(tools=("Bash", "patch")).calls[0][2] == {"input": body}
-    entries = gateway.collect(turn.token).entries
+    entries = ledger(gateway, turn.token).entries
     assert [one.freeform for one in entries[0].calls] == [True, False]
     assert entries[0].calls[0].arguments == body
 
@@ -174,7 +174,7 @@ def test_a_miss_is_an_error_of_the_dialect_that_no_client_retries(
     assert "invalid_request_error" in text or error["status"] == "INVALID_ARGUMENT"
     status, text = turn.raw(tools=("bash",))
     assert (status, "none of mcp__other__Bash, Bash (nearest: offered: bash)" in text) == (400, True)
-    assert [entry.kind for entry in gateway.collect(turn.token).entries] == ["miss", "miss"]
+    assert [entry.kind for entry in ledger(gateway, turn.token).entries] == ["miss", "miss"]
 
 
 @every
@@ -204,7 +204,7 @@ def test_what_clients_ask_beside_answers(gateway: Gateway, call: Caller, run: Re
                 404 if speaker.dialect == "anthropic" or path == "/models" else 200
             )
     assert call("HEAD", f"/r/{token}/")[0] == 200
-    rules = [entry.rule for entry in gateway.collect(token).entries if entry.kind == "side"]
+    rules = [entry.rule for entry in ledger(gateway, token).entries if entry.kind == "side"]
     assert set(rules) <= {"count-tokens", "models", "probe"}
 
 
@@ -248,7 +248,7 @@ def test_a_rule_knows_a_request_by_its_looks(gateway: Gateway, call: Caller, run
     assert [one[1:] for one in turn.ask(tools=("respond",)).calls] == [("respond", {"ok": True})]
     turn.history.clear()
     assert turn.ask(tools=("respond", "Bash", "Read")).calls[0][1] == "Bash"
-    found = [entry.rule for entry in gateway.collect(turn.token).entries]
+    found = [entry.rule for entry in ledger(gateway, turn.token).entries]
     assert found == ["schema", *(["stop"] if with_stop is not None else []), "classifier", None]
 
 
@@ -279,6 +279,6 @@ def test_parallel_runs_in_all_dialects_never_mix_and_shuffled_retries_change_not
     with ThreadPoolExecutor(6) as pool:
         played = list(pool.map(play, range(12)))
     for token, asked, number in played:
-        entries = gateway.collect(token).entries
+        entries = ledger(gateway, token).entries
         assert [entry.step for entry in entries] == asked
-        assert all(f"run {number}" in entry.request.body for entry in entries)
+        assert all(f"run {number}" in (entry.request.body or "") for entry in entries)

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.engine
 ODD = ["\ud800", "caf\udce9 \udc80", "\ude00\ud83d", r"\udcff", "a\udcff", "\uffff\x01", "x" * 5000 + "\udfff"]
 #: Those that Linux takes as a file's name: bytes that are no UTF-8, and what only looks like such bytes.
 NAMES = ["caf\udce9", "\udcff", r"\udcff", "\udc80\udc81.bin"]
+#: A process that outlives the agent, by a name that is no UTF-8.
+LEFT_BEHIND = """python3 -c 'import os; os.execv("/bin/sleep", [bytes([99, 233]), b"60"])' & sleep 0.5"""
 MODEL: Act = {"do": "model"}
 
 
@@ -48,7 +50,7 @@ def odd_acts() -> list[Act]:
             {"do": "raw", "to": "stderr", "text": name},
             {"do": "raw", "text": f"{name}\n"},
         ]
-    return acts
+    return [*acts, {"do": "shell", "command": LEFT_BEHIND}]
 
 
 @pytest.fixture
@@ -84,6 +86,8 @@ def test_a_night_with_text_that_is_no_unicode_is_whole(
         names = {original(name) for name in record.exact if name.startswith("files_changed.")}
         assert {f"files_changed.{name}" for name in NAMES} <= names
         assert r"files_changed.caf\udce9" in record.exact
+        assert record.agent is not None
+        assert record.agent.survivors == [r"c\udce9 60"]
     for verb, forms in {
         "report": ("table", "markdown", "json", "junit", "html", "csv", "annotations"),
         "findings": ("table", "markdown", "json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import secrets
 import threading
@@ -16,8 +17,7 @@ from runner.errors import InfraError
 from runner.gateway.container import MASK, Gateway
 from runner.gateway.control import Miss
 from runner.gateway.journal import script_problems, spans
-from runner.sandbox.container import USER
-from tests.engine.gateway_harness import SWEEP, Caller, Start, program, side_rule
+from tests.engine.gateway_harness import SWEEP, Caller, Start, ledger, program, side_rule
 
 pytestmark = pytest.mark.engine
 
@@ -86,7 +86,7 @@ def test_a_streamed_turn_serves_each_step_and_the_ledger_says_so(gateway: Gatewa
     assert tool_calls(answers[0]) == [("toolu_acpbench_p1s000x0", "Bash", {"command": "echo 0 é"})]
     assert events(answers[2])[-2]["delta"]["stop_reason"] == "end_turn"
 
-    journal = gateway.collect(token)
+    journal = ledger(gateway, token)
     assert [(entry.kind, entry.step, entry.status) for entry in journal.entries] == [("main", n, 200) for n in range(3)]
     assert script_problems(journal.entries, program()) == []
     for entry, answer in zip(journal.entries, answers, strict=True):
@@ -113,7 +113,7 @@ def test_without_streaming_the_answer_is_one_message(gateway: Gateway, call: Cal
     assert message["stop_reason"] == "tool_use"
     assert [block["type"] for block in message["content"]] == ["text", "tool_use"]
     assert message["content"][1]["id"] == "toolu_acpbench_p1s000x0"
-    assert gateway.collect(token).entries[0].stream is False
+    assert ledger(gateway, token).entries[0].stream is False
 
 
 def test_thinking_and_parallel_calls_come_in_one_answer(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -128,7 +128,7 @@ def test_thinking_and_parallel_calls_come_in_one_answer(gateway: Gateway, call: 
     # both calls come back: one step forward, not two
     status, text = call("POST", f"/r/{token}/v1/messages", question([number for number, _, _ in tool_calls(text)]))
     assert status == 200
-    assert [entry.step for entry in gateway.collect(token).entries] == [0, 1]
+    assert [entry.step for entry in ledger(gateway, token).entries] == [0, 1]
 
 
 def test_a_new_prompt_starts_the_script_anew_with_new_ids(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_new_prompt_starts_the_script_anew_with_new_ids(gateway: Gateway, call
     ]
     _, text = call("POST", f"/r/{token}/v1/messages", body)
     assert [number for number, _, _ in tool_calls(text)] == ["toolu_acpbench_p2s000x0"]
-    assert gateway.collect(token).entries[0].step == 0
+    assert ledger(gateway, token).entries[0].step == 0
 
 
 def test_a_sub_agents_conversation_has_steps_and_ids_of_its_own(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -157,7 +157,7 @@ def test_a_sub_agents_conversation_has_steps_and_ids_of_its_own(gateway: Gateway
     body["messages"][1]["content"][0]["input"] = {"prompt": "Look after it."}
     status, text = call("POST", f"/r/{token}/v1/messages", body)
     assert (status, tool_calls(text)) == (200, [])
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [(entry.subagent, entry.step) for entry in entries] == [("subagent-0", 0), ("subagent-0", 1), (None, 1)]
 
 
@@ -168,10 +168,10 @@ def test_parallel_runs_never_mix(gateway: Gateway, call: Caller, run: Any) -> No
         played = list(pool.map(lambda token, length: play(call, token, length, prompt=token[:6]), tokens, lengths))
     assert [len(answers) for answers in played] == lengths
     for token, length in zip(tokens, lengths, strict=True):
-        entries = gateway.collect(token).entries
+        entries = ledger(gateway, token).entries
         assert [entry.step for entry in entries] == list(range(length))
         assert all(
-            json.loads(entry.request.body)["messages"][0]["content"][0]["text"] == token[:6] for entry in entries
+            json.loads(entry.request.body or "")["messages"][0]["content"][0]["text"] == token[:6] for entry in entries
         )
         assert [entry.usage.input for entry in entries if entry.usage] == [*range(1000, 999 + length), 2000]
 
@@ -182,7 +182,7 @@ def test_a_retry_gets_the_same_answer_byte_for_byte(gateway: Gateway, call: Call
     for body in (question(["toolu_acpbench_p1s000x0"]), question(tools=())):
         answers = {call("POST", f"/r/{token}/v1/messages", body, {"x-stainless-retry-count": str(n)}) for n in range(3)}
         assert len(answers) == 1
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [(entry.kind, entry.step) for entry in entries] == [("main", 1)] * 3 + [("side", None)] * 3
     assert [entry.request.headers["x-stainless-retry-count"] for entry in entries] == ["0", "1", "2"] * 2
 
@@ -210,7 +210,7 @@ def test_side_requests_are_answered_by_rule_and_counted_apart(gateway: Gateway, 
     # an id of a side answer in a history is no step
     side_id = tool_calls(classifier[1])[0][0]
     assert "p1s000x0" in call("POST", f"{base}/v1/messages", question([side_id]))[1]
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [(entry.kind, entry.rule) for entry in entries] == [
         ("side", "title"), ("side", "suggestion"), ("side", "classifier"), ("side", "hello"),
         ("side", "probe"), ("side", "count-tokens"), ("main", None),
@@ -252,7 +252,7 @@ def test_a_miss_is_400_an_event_and_an_entry(
     assert error["type"] == "invalid_request_error"
     assert error["message"].startswith(f"SCRIPT MISS: {reason}")
     assert Miss(token, reason, nearest) in misses
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [(entry.kind, entry.reason, entry.nearest, entry.step) for entry in entries] == [
         ("miss", reason, nearest, None)
     ]
@@ -261,7 +261,6 @@ def test_a_miss_is_400_an_event_and_an_entry(
 
 
 def test_control_routes_foreign_paths_and_unknown_runs_are_refused(gateway: Gateway, call: Caller, run: Any) -> None:
-    gateway.unattributed()
     open_rule = side_rule(name="everything", status=204)
     token = run(program(side_requests=[open_rule, side_rule(name="control", path="/__aimock", status=204)]))
     for method, path in [
@@ -275,12 +274,19 @@ def test_control_routes_foreign_paths_and_unknown_runs_are_refused(gateway: Gate
     ]:
         assert call(method, f"/r/{token}{path}")[0] == 404, path
     for path in ["/__aimock/journal", "/v1/messages", "/r/not-a-known-run/v1/messages", f"/{token}/v1/messages"]:
-        assert call("POST", path, question()) == (404, '{"error":{"type":"not_found_error","message":"unknown run"}}')
-    entries = gateway.collect(token).entries
-    assert [entry.kind for entry in entries] == ["refused"] * 7
-    assert all(entry.reason and entry.reason.startswith("not a path of this model") for entry in entries)
-    foreign = gateway.unattributed().entries
-    assert [(entry.kind, entry.reason, entry.run) for entry in foreign] == [("refused", "unknown run", None)] * 4
+        status, text = call("POST", path, question())
+        assert (status, json.loads(text)["error"]["message"]) == (404, "unknown run"), path
+    entries = ledger(gateway, token).entries
+    assert [entry.kind for entry in entries] == ["refused"] * 11
+    assert all(entry.reason and entry.reason.startswith("not a path of this model") for entry in entries[:7])
+    # Only what was tried on purpose is more than a refusal.
+    assert [entry.limit for entry in entries[:7]] == [None, None, None, None, None, "path", None]
+    assert [(entry.reason, entry.limit) for entry in entries[7:]] == [
+        ("unknown run", "unnamed"),
+        ("unknown run", "unnamed"),
+        ("unknown run", "token"),
+        ("unknown run", "unnamed"),
+    ]
 
 
 def test_switches_of_aimock_do_nothing(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -289,7 +295,7 @@ def test_switches_of_aimock_do_nothing(gateway: Gateway, call: Caller, run: Any)
     plain = call("POST", f"/r/{token}/v1/messages", question())
     assert plain == call("POST", f"/r/{token}/v1/messages?testId=t", question(), switches)
     assert plain[0] == 200
-    gateway.collect(token)
+    ledger(gateway, token)
 
 
 def test_the_run_may_stand_in_the_key_and_no_secret_is_kept(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -299,7 +305,7 @@ def test_the_run_may_stand_in_the_key_and_no_secret_is_kept(gateway: Gateway, ca
     secret = {"x-api-key": "sk-canary-1", "Authorization": "Bearer sk-canary-2", "Cookie": "sk-canary-3"}
     leak = question(prompt=f"ANTHROPIC_BASE_URL=http://127.0.0.1:4010/r/{token}")
     assert call("POST", f"/r/{token}/v1/messages?key=sk-canary-4", leak, secret)[0] == 200
-    journal = gateway.collect(token)
+    journal = ledger(gateway, token)
     assert journal.entries[2].request.headers["x-api-key"] == "***"
     assert journal.entries[2].path == "/v1/messages?key=***"
     everything = b"\n".join(journal.lines)
@@ -314,11 +320,11 @@ def test_large_bodies_are_kept_whole(gateway: Gateway, call: Caller, run: Any) -
     assert call("POST", f"/r/{token}/v1/messages", large)[0] == 200
     too_large = question(prompt="y" * (10 * 1024 * 1024))
     assert call("POST", f"/r/{token}/v1/messages", too_large)[0] == 413
-    entries = gateway.collect(token).entries
-    assert json.loads(entries[0].request.body) == large
-    assert entries[1].kind == "miss"
+    entries = ledger(gateway, token).entries
+    assert json.loads(entries[0].request.body or "") == large
+    assert (entries[1].kind, entries[1].limit) == ("refused", "request-bytes")
     assert entries[1].reason is not None
-    assert "at most 10485760 are served" in entries[1].reason
+    assert "at most 10000000 are served (knob model_request_mb)" in entries[1].reason
 
 
 def test_latency_paces_streams_and_plain_answers(gateway: Gateway, call: Caller, run: Any) -> None:
@@ -326,7 +332,7 @@ def test_latency_paces_streams_and_plain_answers(gateway: Gateway, call: Caller,
     token = run(program(1, latency={"ttft_ms": 150.0, "tokens_per_s": 100.0}))
     for stream in (True, False):
         assert call("POST", f"/r/{token}/v1/messages", question(tools=(), stream=stream))[0] == 200
-    streamed, plain = gateway.collect(token).entries
+    streamed, plain = ledger(gateway, token).entries
     assert (streamed.t_first_byte_ns - streamed.t_request_end_ns) / 1e6 >= 149  # timers count whole milliseconds
     assert streamed.t_response_end_ns > streamed.t_first_byte_ns + 50e6
     assert (plain.t_first_byte_ns - plain.t_request_end_ns) / 1e6 >= 349
@@ -334,26 +340,27 @@ def test_latency_paces_streams_and_plain_answers(gateway: Gateway, call: Caller,
 
 def test_a_client_that_hangs_up_leaves_an_aborted_entry(gateway: Gateway, call: Caller, run: Any) -> None:
     token = run(program(2, latency={"ttft_ms": 0.0, "tokens_per_s": 1.0}))
-    stream = call._container.execute(["timeout", "0.5", "socat", "-", "UNIX-CONNECT:/acpbench/model/model.sock"], USER)
+    stream = call.open("timeout", "0.5", token=token)
     body = json.dumps(question()).encode()
     head = f"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: model\r\nContent-Length: {len(body)}\r\n\r\n"
     stream.write(head.encode() + body)
     received = b"".join(chunk.data for chunk in stream.chunks())
     stream.close()
     assert b"message_start" in received
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [(entry.kind, entry.step, entry.aborted) for entry in entries] == [("main", 0, True)]
-    assert "message_stop" not in entries[0].response.body
+    assert "message_stop" not in (entries[0].response.body or "message_stop")
 
 
 def test_a_run_is_registered_once_collected_once_and_forgotten(gateway: Gateway, call: Caller, run: Any) -> None:
     token = run(program())
     with pytest.raises(InfraError, match="registered already"):
         gateway.register(token, program())
-    assert gateway.collect(token).entries == []
+    assert ledger(gateway, token).entries == []
     with pytest.raises(InfraError, match="unknown run"):
-        gateway.collect(token)
-    assert call("POST", f"/r/{token}/v1/messages", question())[0] == 404
+        ledger(gateway, token)
+    with pytest.raises(http.client.HTTPException):  # nobody listens on its socket any more
+        call("POST", f"/r/{token}/v1/messages", question())
     with pytest.raises(InfraError, match="dialect smoke-signals is not served; served: anthropic"):
         gateway.register(secrets.token_urlsafe(24), program(dialect="smoke-signals"))
     with pytest.raises(InfraError, match="a run token is"):
@@ -381,7 +388,7 @@ def test_a_killed_gateway_is_noticed_within_a_second(client: DockerClient, start
         assert died.wait(1.0)
         assert not doomed.alive
         with pytest.raises(InfraError, match="model gateway: it ended"):
-            doomed.collect("a-token-of-this-run")
+            ledger(doomed, "a-token-of-this-run")
         assert len(reasons) == 1
     finally:
         doomed.stop()

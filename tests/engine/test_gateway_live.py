@@ -16,7 +16,7 @@ from runner.gateway.cassette import drift, dump, read_tape, replay_problems, tap
 from runner.gateway.program import model_failures
 from runner.sandbox.reaper import reap
 from tests.engine.api import Reply, answer
-from tests.engine.gateway_harness import program
+from tests.engine.gateway_harness import ledger, program
 from tests.engine.place import NORMALISERS, Place, replay
 from tests.engine.test_gateway import question, tool_calls
 from tests.engine.upstream import on_network, stand_in
@@ -53,7 +53,7 @@ def test_the_key_is_put_in_and_nothing_else_of_the_agent_goes_out(place: Place) 
     assert headers["x-api-key"] == place.key
     assert headers["anthropic-version"] == "2023-06-01"
     assert set(headers) == {"x-api-key", "anthropic-version", "accept-encoding", "content-length", "host", "connection"}
-    (entry,) = gateway.collect(token).entries
+    (entry,) = ledger(gateway, token).entries
     assert (entry.kind, entry.status, entry.response.headers.get("organization")) == ("main", 200, None)
     assert entry.usage is not None
     assert (entry.usage.input, entry.usage.output) == (100, 10)
@@ -70,12 +70,12 @@ def test_a_capture_plays_again_and_strictly(place: Place, tmp_path: Path) -> Non
     place.api.replies[-1] = Reply(answer(told))
     asked = {**question(stream=False), "system": "It is 2026-11-30.", "metadata": {"user_id": "somebody"}}
     assert [place.ask(token, asked)[0] for _ in range(2)] == [429, 200]
-    tape = tape_of(gateway.collect(token).entries)
+    tape = list(tape_of(ledger(gateway, token).entries))
     assert [line["response"]["status"] for line in tape] == [429, 200]
     assert token not in json.dumps(tape)
     assert "somebody" not in json.dumps(tape)
     path = tmp_path / "tape.jsonl"
-    path.write_bytes(dump(tape))
+    path.write_bytes(b"".join(dump(tape)))
     assert read_tape(path) == tape
 
     place.socket.unlink()
@@ -88,7 +88,7 @@ def test_a_capture_plays_again_and_strictly(place: Place, tmp_path: Path) -> Non
     assert status == 400
     problem = "the request was asked more often than it was recorded"
     assert f"REPLAY MISS: {problem}" in json.loads(text)["error"]["message"]
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert replay_problems(entries, tape) == [
         f"request 2 (POST /v1/messages): {problem}; nearest: entry 0, served already",
     ]
@@ -97,7 +97,7 @@ def test_a_capture_plays_again_and_strictly(place: Place, tmp_path: Path) -> Non
     # Something else in the system prompt is a warning, an entry left is a failure.
     token = replay(place, gateway, tape)
     assert place.ask(token, {**asked, "system": "Be brief."})[0] == 429
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert replay_problems(entries, tape) == ["1 of 2 recorded requests were not asked for: 1 (main)"]
     assert replay_problems(entries, tape, stopped="a reject") == []
     assert [found.message.split(",")[0] for found in drift(entries)] == ["'system' is not what was recorded"]
@@ -106,7 +106,7 @@ def test_a_capture_plays_again_and_strictly(place: Place, tmp_path: Path) -> Non
     other = question(stream=False, prompt="fix them")
     token = replay(place, gateway, tape)
     assert place.ask(token, {**other, "system": asked["system"]})[0] == 400
-    (missed,) = gateway.collect(token).entries
+    (missed,) = ledger(gateway, token).entries
     assert missed.tape is not None
     (difference,) = missed.tape.differences
     assert (difference.recorded, difference.asked) == ("fix it", "fix them")
@@ -121,7 +121,7 @@ def test_a_stream_that_is_cut_is_cut_again(place: Place) -> None:
     token = place.register(gateway)
     raw = f"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
     first = place.call.raw(raw.encode())
-    (line,) = tape_of(gateway.collect(token).entries)
+    (line,) = list(tape_of(ledger(gateway, token).entries))
     assert line["response"]["end"] == "cut"
     again = place.call.raw(raw.replace(token, replay(place, gateway, [line])).encode())
     for received in (first, again):
@@ -136,7 +136,7 @@ def test_bytes_that_are_no_text_are_kept(place: Place) -> None:
     token = place.register(gateway)
     raw = f"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
     assert odd in place.call.raw(raw.encode())
-    (line,) = tape_of(gateway.collect(token).entries)
+    (line,) = list(tape_of(ledger(gateway, token).entries))
     ((_, chunk),) = line["response"]["chunks"]
     assert base64.b64decode(chunk["base64"]) == odd
     assert odd in place.call.raw(raw.replace(token, replay(place, gateway, [line])).encode())
@@ -148,7 +148,7 @@ def test_a_budget_ends_the_sweep_once_and_outlives_the_gateway(place: Place) -> 
     assert [place.ask(token)[0] for _ in range(4)] == [200, 200, 400, 400]
     assert len(place.api.asked) == 2
     assert place.spent == ["budget of api: requests: 2 of 2 are spent"]
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert [entry.kind for entry in entries] == ["main", "main", "refused", "refused"]
     assert [entry.tape for entry in entries] == [None] * 4
     gateway.stop()
@@ -192,10 +192,10 @@ def test_an_upstream_that_is_not_there_is_infra(place: Place) -> None:
     started = time.monotonic()
     assert place.ask(token)[0] == 400
     assert time.monotonic() - started < 5
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     (failure,) = model_failures(entries)
     assert str(failure).startswith("model gateway: upstream api: connect ENOENT")
-    assert tape_of(entries) == []
+    assert list(tape_of(entries)) == []
 
 
 def test_only_what_is_allowed_and_declared_is_reached(place: Place) -> None:
@@ -221,8 +221,8 @@ def test_what_looks_like_a_key_is_written_nowhere(place: Place) -> None:
     status, text = place.ask(token, question(stream=False, prompt=f"my keys are {' and '.join(CANARIES)}"))
     assert status == 200
     assert all(word in text for word in CANARIES)  # what is said is not changed
-    collected = gateway.collect(token)
-    kept = b"\n".join(collected.lines).decode() + dump(tape_of(collected.entries)).decode()
+    collected = ledger(gateway, token)
+    kept = b"\n".join(collected.lines).decode() + b"".join(dump(tape_of(collected.entries))).decode()
     for word in [*CANARIES, place.key]:
         assert word.removeprefix("Bearer ") not in kept, word
     assert "task-management-is-a-word" in kept
@@ -241,14 +241,14 @@ def test_the_next_gateway_hands_out_the_journal_of_a_dead_one(place: Place) -> N
         time.sleep(0.02)
     gateway.stop()
     later = place.start()
-    collected = later.collect(token)
+    collected = ledger(later, token)
     assert [(entry.seq, entry.kind, entry.status) for entry in collected.entries] == [
         (0, "main", 200),
         (1, "main", 200),
     ]
-    assert len(tape_of(collected.entries)) == 2
+    assert len(list(tape_of(collected.entries))) == 2
     with pytest.raises(InfraError, match="unknown run"):
-        later.collect(token)
+        ledger(later, token)
 
 
 def test_over_a_network_of_its_own(place: Place, engine: DockerClient, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_over_a_network_of_its_own(place: Place, engine: DockerClient, tmp_path:
             status, text = place.ask(token, question())
         assert status == 200, text
         assert tool_calls(text) == [("toolu_acpbench_p1s000x0", "Bash", {"command": "echo 0 é"})]
-        (entry,) = gateway.collect(token).entries
+        (entry,) = ledger(gateway, token).entries
         assert [(call.tool, call.arguments) for call in entry.calls] == [("Bash", {"command": "echo 0 é"})]
         # The agent's side has no way there.
         stream = place.call._container.execute(["socat", "-T", "2", "-", "TCP:upstream:4011"], "1000:1000")

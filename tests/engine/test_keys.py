@@ -21,6 +21,7 @@ from runner.records.store import SweepDir
 from runner.stage import Stage
 from runner.wire.log import read_frames
 from tests.engine.api import Reply, answer, serving
+from tests.engine.gateway_harness import ledger
 from tests.engine.lab import Lab, packed, repaired
 from tests.engine.place import Place
 from tests.engine.test_gateway import question
@@ -75,9 +76,9 @@ def test_neither_the_agent_nor_the_ledger_hears_the_key_from_an_upstream(place: 
             text = short.partial.decode()
         except UnicodeDecodeError as odd:
             text = odd.object.decode("latin-1")
-        entries = gateway.collect(token)
-        kept = b"\n".join(entries.lines)
-        tape = dump(tape_of(entries.entries))
+        found = ledger(gateway, token)
+        kept = b"\n".join(found.lines)
+        tape = b"".join(dump(tape_of(found.entries)))
         for told in (text.encode(), spoken(text.encode()).encode(), kept, tape):
             assert not says(told), name
             assert KEY[6:30] not in told.decode("utf-8", "replace"), name
@@ -98,7 +99,7 @@ def test_an_upstream_that_says_no_key_is_passed_on_as_it_comes(place: Place) -> 
     token = place.register(gateway)
     _, text = place.ask(token, question())
     assert text.encode() == b"".join(pieces)
-    ((entry),) = gateway.collect(token).entries
+    (entry,) = ledger(gateway, token).entries
     assert entry.tape is not None
     assert "".join(str(chunk) for _, chunk in entry.tape.chunks).encode() == b"".join(pieces)
     assert len(entry.tape.chunks) >= 3

@@ -19,6 +19,7 @@ from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.labels import labels
 from tests.certificates import certificate
 from tests.engine.api import Reply, answer, serving
+from tests.engine.gateway_harness import ledger
 from tests.engine.place import Place, replay
 from tests.engine.upstream import on_network
 
@@ -55,9 +56,9 @@ def test_an_answer_that_is_none_ends_the_run_at_once(place: Place, reply: Reply,
     gateway.ping()
     assert place.lost == [(token, f"upstream api: {reason}")] * 2
     assert place.spent == []
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert failures(entries) == [reason]
-    assert tape_of(entries) == []
+    assert list(tape_of(entries)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_an_error_of_the_api_s_own_is_no_agents_fault(place: Place, status: int,
     place.api.replies = [Reply(b"no  such\nkey", status=status)]
     token = place.register(gateway)
     assert place.ask(token) == (status, "no  such\nkey")
-    assert failures(gateway.collect(token).entries) == ([words] if words else [])
+    assert failures(ledger(gateway, token).entries) == ([words] if words else [])
 
 
 def test_what_is_packed_is_unpacked_for_the_agent_and_the_tape(place: Place) -> None:
@@ -82,8 +83,8 @@ def test_what_is_packed_is_unpacked_for_the_agent_and_the_tape(place: Place) -> 
     place.api.replies = [Reply(gzip.compress(answer("packed")), headers=PACKED)]
     token = place.register(gateway)
     assert place.ask(token) == (200, answer("packed").decode())
-    entries = gateway.collect(token).entries
-    (line,) = tape_of(entries)
+    entries = ledger(gateway, token).entries
+    (line,) = list(tape_of(entries))
     assert line["response"]["headers"] == {"content-type": "application/json"}
     assert "".join(text for _, text in line["response"]["chunks"]) == answer("packed").decode()
     assert entries[0].usage is not None
@@ -105,15 +106,15 @@ def test_an_answer_without_its_end_has_none_for_the_agent_either(place: Place, r
     token = place.register(gateway)
     raw = f"POST /r/{token}/v1/messages HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
     assert not place.call.raw(raw.encode()).endswith(b"0\r\n\r\n")
-    entries = gateway.collect(token).entries
+    entries = ledger(gateway, token).entries
     assert failures(entries) == [words]
-    assert [line["response"]["end"] for line in tape_of(entries)] == ["cut"]
+    assert [line["response"]["end"] for line in list(tape_of(entries))] == ["cut"]
     # An agent that asks again, and is answered, has got over it.
     place.api.replies = [reply, Reply()]
     token = place.register(gateway)
     place.call.raw(raw.replace(raw[8:40], token).encode())
     assert place.ask(token)[0] == 200
-    assert failures(gateway.collect(token).entries) == []
+    assert failures(ledger(gateway, token).entries) == []
 
 
 def test_what_is_no_stream_of_its_dialect_goes_through_as_it_is(place: Place) -> None:
@@ -122,7 +123,7 @@ def test_what_is_no_stream_of_its_dialect_goes_through_as_it_is(place: Place) ->
     place.api.replies = [Reply(odd, headers={"content-type": "text/event-stream"})]
     token = place.register(gateway)
     assert place.ask(token) == (200, odd.decode())
-    (entry,) = gateway.collect(token).entries
+    (entry,) = ledger(gateway, token).entries
     assert (entry.calls, entry.usage, entry.reason) == ([], None, None)
     assert gateway.alive
 
@@ -150,7 +151,7 @@ def test_a_connection_that_went_away_while_it_was_kept_is_made_anew(place: Place
     token = place.register(gateway)
     assert [place.ask(token)[0] for _ in range(3)] == [200] * 3
     assert len(place.api.asked) == 3
-    assert failures(gateway.collect(token).entries) == []
+    assert failures(ledger(gateway, token).entries) == []
 
 
 def test_an_agents_own_key_in_the_query_stays_here(place: Place) -> None:
@@ -177,12 +178,12 @@ def test_another_authority_is_trusted_where_its_certificate_is_named(
             token = place.register(gateway)
             assert place.ask(token) == (200, answer().decode())
             assert [headers["x-api-key"] for _, headers, _ in api.asked] == [place.key]
-            assert failures(gateway.collect(token).entries) == []
+            assert failures(ledger(gateway, token).entries) == []
             gateway.stop()
             gateway = place.start(**there)
             token = place.register(gateway)
             assert place.ask(token)[0] == 400
-            (reason,) = failures(gateway.collect(token).entries)
+            (reason,) = failures(ledger(gateway, token).entries)
             what, _, advice = reason.partition("; ")
             assert what == "unable to verify the first certificate"
             assert advice == "name its authority's certificate by 'ca:' in the model's file"

@@ -16,7 +16,7 @@ from docker import DockerClient
 
 from runner.config.catalog import Catalog
 from runner.gateway.compile import compile_program
-from runner.gateway.container import Gateway
+from runner.gateway.container import Gateway, socket_name
 from runner.sandbox.container import Container, Spec
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
@@ -66,7 +66,7 @@ def stand_in(client: DockerClient, folder: Path, key: str, program: dict[str, An
     try:
         gateway.start()
         gateway.register(key, program)
-        yield StandIn(gateway, folder / "model.sock", key)
+        yield StandIn(gateway, folder / socket_name(key), key)
     finally:
         gateway.stop()
         for name in names:

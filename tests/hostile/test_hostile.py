@@ -69,16 +69,18 @@ def cancelling(case: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Played:
-    """The sweep of all cases: records by case, exit code, peak memory in MB, what it said."""
+    """The sweep of all cases: records by case, exit code, peak memory in MB, what it said; the gateway's peak."""
 
     records: dict[str, Record]
     exit_code: int
     peak_mb: float
     said: str
+    gateway_mb: float
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    assert len({case["name"] for case in CASES}) == len(CASES), "two cases have one name"
     folder = tmp_path_factory.mktemp("hostile")
     lab = Lab(folder / "lab")
     lab.write("surfaces", {"id": "acp-second-prompt", "transport": "acp", "probes": [{"do": "prompt"}]})
@@ -102,18 +104,19 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     for matrix, case in zip(matrices, CASES, strict=True):
         sweeps["slow" if case["name"] in slow else "quick"].append(matrix)
     records: dict[str, Record] = {}
-    codes, peaks, said = [], [], ""
+    codes, peaks, gateways, said = [], [], [], ""
     for name, arms in sweeps.items():
         deadlines = {**DEADLINES, **({"turn": 60.0, "silence": 20.0} if name == "slow" else {})}
         knobs = {"deadlines": deadlines, "frames_cap_mb": 8, "stderr_cap_mb": 4}
         body = {"id": name, "arms": arms, "repeat": 1, "warmup": 0, "infra_attempts": 1, "knobs": knobs}
         lab.write("sweeps", body)
-        code, peak, words = measured(lab, name, folder / name)
-        codes.append(code)
-        peaks.append(peak)
-        said += words
+        seen = measured(lab, name, folder / name)
+        codes.append(seen.exit_code)
+        peaks.append(seen.peak_mb)
+        gateways.append(seen.gateway_mb)
+        said += seen.said
         records |= {one.adapter.partition("@")[0]: one for one in SweepDir.read(folder / name).records()}
-    return Played(records, max(codes), max(peaks), said)
+    return Played(records, max(codes), max(peaks), said, max(gateways))
 
 
 def test_the_table(played: Played, engine: docker.DockerClient) -> None:
@@ -156,6 +159,7 @@ def test_what_became_of_a_cancelled_turn(played: Played, case: dict[str, Any]) -
 def test_our_memory_stays_flat(played: Played) -> None:
     print(f"peak memory of the command over {len(CASES)} cases: {played.peak_mb:.0f} MB")
     assert played.peak_mb < PEAK_MB
+    assert 0 < played.gateway_mb < PEAK_MB
 
 
 def test_every_case_has_a_record_that_reads(played: Played) -> None:

@@ -38,7 +38,7 @@ def ran(out: SweepDir, cell: Cell, outcome: str = "passed", said: str | None = "
     attempt = out.attempt(cell)
     request = {"method": "POST", "path": "/v1/messages", "body": {"said": said}}
     entry = captured(0, request=request)
-    attempt.write_bytes("tape.jsonl", dump(tape_of([entry]) if said is not None else []))
+    attempt.write_bytes("tape.jsonl", b"".join(dump(tape_of([entry]) if said is not None else [])))
     attempt.write_lines("model.jsonl", [entry.model_dump_json()])
     ids: dict[str, Any] = {
         key: getattr(cell, key)

@@ -61,9 +61,11 @@ def maps(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False))
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXT)
+#: What a metric may be.
+FIGURES = st.one_of(st.none(), st.booleans(), st.integers(-(2**62), 2**62), st.floats(-1e18, 1e18), TEXT)
 ANYTHING = st.recursive(SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=2), maps(inner)), max_leaves=4)
 #: Members whose values decide where a record belongs.
-FIXED = {*_IDS, "cell", "attempt", "schema_version", "arm", "outcome", "started_at", "replicate", "warmup", "sampled"}
+FIXED = {"cell", "attempt", "schema_version", "arm", "outcome", "started_at", "replicate", "warmup", "sampled"}
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -96,7 +98,11 @@ def of(annotation: Any) -> st.SearchStrategy[Any]:
 
 
 def of_model(model: type[BaseModel]) -> st.SearchStrategy[dict[str, Any]]:
-    fields = {name: of(field.annotation) for name, field in model.model_fields.items() if name not in FIXED}
+    # What a record says of its cell again, its readers check.
+    fixed = FIXED | set(_IDS) if model is Record else FIXED
+    fields = {name: of(field.annotation) for name, field in model.model_fields.items() if name not in fixed}
+    if model is Record:
+        fields["exact"] = maps(FIGURES)
     return st.fixed_dictionaries(fields)
 
 

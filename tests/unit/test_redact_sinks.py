@@ -65,7 +65,7 @@ def logs(folder: Path, text: str) -> None:
     message = {"headers": {}, "body": text}
     one = entry(seq=0, path=f"/v1/{text}", request=message, response=message)
     (folder / "model.jsonl").write_text(json.dumps(one.model_dump()) + "\n")
-    (folder / "tape.jsonl").write_bytes(dump([line(0, chunks=[[1.0, text], [2.0, {"base64": _b64(text)}]])]))
+    (folder / "tape.jsonl").write_bytes(b"".join(dump([line(0, chunks=[[1.0, text], [2.0, {"base64": _b64(text)}]])])))
     (folder / "program.json").write_text(json.dumps({"steps": [{"say": text}]}))
     (folder / "names.json").write_text(json.dumps({text: 1}))
     (folder / "fsdiff.json").write_text(json.dumps({"outside": [{"path": f"/home/{text}"}]}))

@@ -77,8 +77,9 @@ PROGRAMS = {
     "    attempt(s.sendall, REPLIES)",
     "all-names-squatted": "for name in ('acpbench', 'acpbench-verify', 'acpbench-guest', 'verify', 'launcher'):\n"
     "    s = socket.socket(socket.AF_UNIX)\n    attempt(s.bind, '\\0' + name)",
-    "model-asked": "s = socket.socket(socket.AF_UNIX)\ns.connect('/acpbench/model/model.sock')\n"
-    "s.sendall(b'GET /verdict HTTP/1.0\\r\\n\\r\\n')",
+    "model-asked": "for name in attempt(os.listdir, '/acpbench/model') or ['model.sock']:\n"
+    "    s = socket.socket(socket.AF_UNIX)\n    attempt(s.connect, f'/acpbench/model/{name}')\n"
+    "    attempt(s.sendall, b'GET /verdict HTTP/1.0\\r\\n\\r\\n')",
     "descriptors-sent": "import array\nfor fd in (0, 1, 2):\n    s = attempt(socket.socket, -1, -1, -1, fd)\n"
     "    if s:\n        s.sendmsg([TAP.encode()], [(1, 1, array.array('i', [fd] * 20))])\n        s.detach()",
     "stdin-written": "for fd in (0, 1, 2):\n    attempt(os.write, fd, TAP.encode())\n    attempt(os.ftruncate, fd, 0)",

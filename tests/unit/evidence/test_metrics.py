@@ -373,3 +373,29 @@ def test_what_an_agent_says_of_itself_becomes_figures_that_every_reader_holds() 
     assert found["capabilities.n"] == "1e21 or so"
     assert found["config_options.y"] == found["capabilities.deep"]
     assert '"..."' in found["capabilities.deep"]
+
+
+def test_any_number_of_names_is_a_few_metrics_and_a_count() -> None:
+    calls = {str(number): CliToolCall(str(number), "x", f"kind{number:06}", 1) for number in range(20_000)}
+    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", tool_calls=calls, stop="s" * 10**6))
+    kinds = {name for name in found if name.startswith("tool_calls_by_kind.")}
+    assert len(kinds) == 501
+    assert found["tool_calls_by_kind.<more>"] == 19_500
+    assert found["tool_calls"] == 20_000
+    assert len(found["stop_reason"]) < 1000
+
+
+def test_long_names_stay_apart() -> None:
+    calls = {name: CliToolCall(name, "x", "k" * 5000 + name, 1) for name in ("a", "b")}
+    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", tool_calls=calls))
+    kinds = {name for name in found if name.startswith("tool_calls_by_kind.")}
+    assert len(kinds) == 2
+    assert all(len(name) < 200 for name in kinds)
+
+
+def test_findings_count_beyond_those_that_are_listed() -> None:
+    listed = [Finding(id="not-json", message="x"), Finding(id="schema-invalid", message="x")]
+    counts = {"not-json": 300_000, "schema-invalid": 1000, "schema-invalid-tolerated": 5}
+    found, _ = metrics.compute(record(findings=listed), Messages(), [], None, found=counts)
+    assert found["findings.not-json"] == 300_000
+    assert found["schema_violations"] == 1005

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.evidence.validate import NEWEST_INVALID, schema_findings, tail_findings
+from runner.records.findings import KEPT
 from runner.wire.frames import UNTERMINATED, Frame
 
 
@@ -46,6 +47,13 @@ def test_a_newer_schema_alone_only_informs(tmp_path: Path, update: Frame) -> Non
 def test_what_both_refuse_is_said_once(tmp_path: Path, update: Frame) -> None:
     tight = schema(tmp_path / "tight.json", ["sessionId"])
     assert [found.id for found in schema_findings([update], {"2.0": tight, "1.0": tight})] == ["schema-invalid"]
+
+
+def test_any_number_of_invalid_frames_is_counted_and_a_few_are_named(tmp_path: Path, update: Frame) -> None:
+    loose, tight = schema(tmp_path / "loose.json", []), schema(tmp_path / "tight.json", ["sessionId"])
+    found = schema_findings((update for _ in range(5000)), {"2.0": tight, "1.0": loose})
+    assert found.counts == {NEWEST_INVALID: 5000}
+    assert len(found) == KEPT
 
 
 def test_a_stream_that_ends_inside_a_line(update: Frame) -> None:

@@ -51,10 +51,10 @@ def read(data: bytes, folder: Path) -> list[dict[str, Any]]:
 
 def test_a_ledger_becomes_a_tape_and_comes_back(tmp_path: Path) -> None:
     probe = entry(seq=1, kind="side", rule="probe", step=None, method="HEAD")
-    lines = tape_of([captured(0), probe, captured(2)])
+    lines = list(tape_of([captured(0), probe, captured(2)]))
     assert [one["entry"] for one in lines] == [0, 1]
     assert list(lines[0]["hashed"]) == ["system", "tools"]
-    data = dump(lines)
+    data = b"".join(dump(lines))
     assert "é".encode() in data  # a reviewer reads it
     assert read(data, tmp_path) == lines
 
@@ -70,7 +70,7 @@ def test_what_a_conversation_repeats_is_written_once(tmp_path: Path) -> None:
     lines = [line(n) for n in range(4)]
     for one, body in zip(lines, bodies, strict=True):
         one["request"]["body"] = body
-    data = dump(lines)
+    data = b"".join(dump(lines))
     assert all(data.count(one["content"].encode()) == 1 for one in said)
     assert json.loads(data.splitlines()[2])["request"]["body"] == {"messages": [{"as_entry": 1, "items": 3}, said[3]]}
     assert read(data, tmp_path) == lines
@@ -84,7 +84,7 @@ def test_any_tape_comes_back(tmp_path_factory: pytest.TempPathFactory, bodies: l
     lines = [line(n) for n in range(len(bodies))]
     for one, body in zip(lines, bodies, strict=True):
         one["request"]["body"] = body
-    assert read(dump(lines), tmp_path_factory.mktemp("tape")) == lines
+    assert read(b"".join(dump(lines)), tmp_path_factory.mktemp("tape")) == lines
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_any_tape_comes_back(tmp_path_factory: pytest.TempPathFactory, bodies: l
     ],
 )
 def test_a_line_that_is_none_is_named(tmp_path: Path, old: str, new: str, number: int) -> None:
-    text = dump(tape_of([captured(0), captured(1)])).decode()
+    text = b"".join(dump(tape_of([captured(0), captured(1)]))).decode()
     assert old in text
     with pytest.raises(ConfigError, match=rf"tape.jsonl:{number}: not an entry of a tape"):
         read(text.replace(old, new, 1).encode(), tmp_path)
@@ -113,7 +113,23 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, old: str, new: str, number
 
 def test_a_token_that_cannot_be_masked_makes_no_tape() -> None:
     with pytest.raises(UsageError, match="request 3: the answer says the run's token in pieces"):
-        tape_of([captured(3, leak=True)])
+        list(tape_of([captured(3, leak=True)]))
+
+
+def test_a_request_larger_than_what_is_kept_makes_no_tape() -> None:
+    with pytest.raises(UsageError, match="request 3: it or its answer is larger than what is kept"):
+        list(tape_of([entry(seq=3, step=None, tape={"version": 2, "large": True})]))
+
+
+def test_of_many_large_requests_only_the_latest_are_referred_to(tmp_path: Path) -> None:
+    lines = [line(n) for n in range(40)]
+    said = [{"role": "user", "content": "x" * 1_000_000}]
+    for one in lines:
+        one["request"]["body"] = {"messages": [*said, {"role": "user", "content": str(one["entry"])}]}
+    lines[1]["request"]["body"] = {"messages": [{"role": "user", "content": "other"}] * 30}
+    data = b"".join(dump(lines))
+    assert data.count(b'"as_entry"') == 38
+    assert read(data, tmp_path) == lines
 
 
 def test_a_tape_played_to_its_end_has_no_problem() -> None:

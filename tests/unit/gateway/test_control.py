@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import queue
 import threading
@@ -66,28 +67,29 @@ def test_ready_and_replies_in_any_chunks() -> None:
     assert control.close()
 
 
-def test_collect_gives_the_entries_until_the_count() -> None:
-    entries: list[dict[str, Any]] = [
-        {"seq": 0, "t": 9_100_000_000_000_000_001},
-        {"seq": 1, "body": "é\u2028", "odd": "\ud800"},
-    ]
+def test_a_journal_comes_in_pieces_that_are_asked_for() -> None:
+    journal = bytes(range(256)) * 1000
+    asked: list[int] = []
 
     def answer(stream: FakeStream, request: dict[str, Any]) -> None:
-        number = request["id"]
-        stream.send(*({"id": number, "entry": entry} for entry in entries))
-        stream.send({"id": number, "ok": True, "count": 2})
+        asked.append(request["at"])
+        piece = journal[request["at"] : request["at"] + 100_000]
+        stream.send({"id": request["id"], "ok": True, "data": base64.b64encode(piece).decode()})
 
     control = Control(FakeStream(answer))
-    lines = control.collect("token")
-    assert [json.loads(line) for line in lines] == entries  # exactly: a replay is matched against them
+    pieces = control.journal("token", len(journal))
+    assert next(pieces) == journal[:100_000]
+    assert asked == [0]  # nothing is read ahead: no more than a piece is held
+    assert b"".join(pieces) == journal[100_000:]
+    assert asked == [0, 100_000, 200_000]
     control.close()
 
 
-def test_a_collect_that_lost_entries_is_infra() -> None:
-    stream = FakeStream(lambda stream, request: stream.send({"id": request["id"], "ok": True, "count": 1}))
+def test_a_journal_that_ends_too_soon_is_infra() -> None:
+    stream = FakeStream(lambda stream, request: stream.send({"id": request["id"], "ok": True, "data": ""}))
     control = Control(stream)
-    with pytest.raises(InfraError, match="announced 1 entries and sent 0"):
-        control.collect("token")
+    with pytest.raises(InfraError, match="announced 10 bytes and sent 0"):
+        list(control.journal("token", 10))
     control.close()
 
 

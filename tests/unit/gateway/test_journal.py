@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.config.knobs import Knobs
 from runner.errors import InfraError
-from runner.gateway.journal import Entry, parse_journal, script_problems, skipped_steps, spans, unserved_steps
+from runner.gateway.container import MASK, masked
+from runner.gateway.journal import (
+    Entry,
+    LoggedEntries,
+    parse_journal,
+    script_problems,
+    skipped_steps,
+    spans,
+    unserved_steps,
+)
+from runner.gateway.limits import GATEWAY_LIMIT, limit_findings, limits_of
 
 PROGRAM: dict[str, Any] = {
     "steps": [
@@ -55,8 +67,10 @@ def line(**changed: Any) -> dict[str, Any]:
         "usage": {"input": 10, "output": 2, "cache_read": 4, "cache_write": 1, "reasoning": 1},
         "reason": None,
         "nearest": None,
-        "request": {"headers": {"x-api-key": "***"}, "body": "{}"},
-        "response": {"headers": {}, "body": "event: é\u2028"},
+        "limit": None,
+        "canaries": [],
+        "request": {"headers": {"x-api-key": "***"}, "body": "{}", "length": 2, "sha256": None, "cut": False},
+        "response": {"headers": {}, "body": "event: é\u2028", "length": 12, "sha256": None, "cut": False},
         "tape": None,
         "aborted": False,
         **changed,
@@ -89,6 +103,64 @@ def test_lines_become_entries_in_order_of_arrival_and_lose_nothing() -> None:
 def test_a_line_that_is_no_entry_is_infra(bad: bytes, says: str) -> None:
     with pytest.raises(InfraError, match=says):
         parse_journal([*encoded(line()), bad])
+
+
+def test_a_file_is_read_in_order_of_arrival_and_gives_all_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "model.jsonl"
+    lines = [line(seq=2), line(seq=0), line(seq=1, path="/v1/models")]
+    path.write_bytes(b"\n".join(encoded(*lines)) + b"\n\n")
+    assert [one.model_dump() for one in LoggedEntries(path)] == [lines[1], lines[2], lines[0]]
+    path.write_bytes(b"\n".join(encoded(line(), line())) + b'\n{"seq": 1')
+    with pytest.raises(InfraError, match="model journal, line 3: the line"):
+        list(LoggedEntries(path))
+
+
+def test_what_may_be_large_is_left_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "model.jsonl"
+    tape = {"version": 2, "request": {"body": "x"}, "hashed": {"a": "b"}, "chunks": [[1.0, "x"]], "drift": ["system"]}
+    path.write_bytes(encoded(line(tape=tape))[0] + b"\n")
+    (bare,) = LoggedEntries(path).bare()
+    whole = entry(tape=tape)
+    assert (bare.request.body, bare.response.body) == (None, None)
+    assert (bare.request.size, bare.response.size) == (2, 12)
+    assert bare.calls[0].arguments == ""
+    assert bare.tape is not None
+    assert (bare.tape.request, bare.tape.chunks, bare.tape.drift) == (None, [], ["system"])
+    kept = ("seq", "kind", "step", "status", "model", "tools", "usage", "t_request_ns", "t_response_end_ns", "aborted")
+    assert [getattr(bare, name) for name in kept] == [getattr(whole, name) for name in kept]
+    assert bare.calls[0].id == whole.calls[0].id
+    assert [call.tool for call in whole.without_bodies().calls] == ["Read"]
+    assert whole.without_bodies().request.size == 2
+
+
+def test_journals_of_older_gateways_are_read() -> None:
+    old = line(request={"headers": {}, "body": "é"}, response={"headers": {}, "body": ""})
+    del old["limit"], old["canaries"]
+    (found,) = parse_journal(encoded(old))
+    assert (found.limit, found.request.size, found.response.size, found.request.cut) == (None, 2, 0, False)
+
+
+def test_each_bound_is_one_finding() -> None:
+    over = [entry(seq=n, kind="refused", status=413, limit="request-bytes", reason=f"{n} bytes") for n in range(3, 9)]
+    late = entry(seq=1, kind="refused", status=408, limit="body-time", reason="late")
+    other = entry(seq=0, kind="refused", status=404, limit="unnamed", reason="unknown run")
+    assert [(one.id, one.message) for one in limit_findings([other, late, *over, entry(seq=20)])] == [
+        (GATEWAY_LIMIT, "body-time: 1 requests to the model, the first of them number 1: late"),
+        (GATEWAY_LIMIT, "request-bytes: 6 requests to the model, the first of them number 3: 3 bytes"),
+    ]
+
+
+def test_the_knobs_are_bounds_of_the_gateway() -> None:
+    limits = limits_of(Knobs(model_request_mb=3, model_cap_mb=5))
+    assert limits == {"request_bytes": 3_000_000, "journal_bytes": 5_000_000}
+
+
+@given(st.lists(st.binary(max_size=6), max_size=12), st.binary(min_size=1, max_size=4))
+def test_a_token_is_masked_across_the_ends_of_pieces(pieces: list[bytes], token: bytes) -> None:
+    token = b"\xff" + token.replace(b"\xff", b"")
+    spread = [part for piece in pieces for part in (piece.replace(b"\xff", b""), token[:1], token[1:])]
+    whole = b"".join(spread)
+    assert b"".join(masked(spread, token)) == whole.replace(token, MASK.encode())
 
 
 def test_a_script_played_to_its_end_has_no_problem() -> None:

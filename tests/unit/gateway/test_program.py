@@ -19,7 +19,7 @@ from tests.unit.conftest import write
 from tests.unit.gateway.test_cassette import captured, played
 from tests.unit.gateway.test_journal import PROGRAM, entry
 
-TAPE = tape_of([captured(0), captured(1)])
+TAPE = list(tape_of([captured(0), captured(1)]))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def ready(root: Path) -> Path:
     write(root / "configs/models/big.yaml", UPSTREAM)
     write(root / "configs/cassettes/tape/cassette.yaml", CASSETTE)
     for name in ("one", "two"):
-        (root / "configs/cassettes/tape" / f"{name}.jsonl").write_bytes(dump(TAPE))
+        (root / "configs/cassettes/tape" / f"{name}.jsonl").write_bytes(b"".join(dump(TAPE)))
     return root
 
 

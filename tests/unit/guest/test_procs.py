@@ -119,3 +119,12 @@ def test_processes_of_one_user() -> None:
     mine = procs.snapshot(os.geteuid())
     assert os.getpid() in mine
     assert os.getpid() not in procs.snapshot(os.geteuid() + 1)
+
+
+def test_a_name_that_is_not_utf8_keeps_its_bytes() -> None:
+    child = subprocess.Popen([b"/bin/sh", b"-c", b"read caf\xe9", b"\xff"], stdin=subprocess.PIPE)
+    try:
+        until(lambda: "caf" in procs.command_line(child.pid))
+        assert os.fsencode(procs.command_line(child.pid)) == b"/bin/sh -c read caf\xe9 \xff"
+    finally:
+        child.communicate()

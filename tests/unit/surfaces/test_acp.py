@@ -13,6 +13,7 @@ import pytest
 from runner.config.adapter import Session
 from runner.config.policy import Policy
 from runner.errors import InfraError
+from runner.records.findings import KEPT
 from runner.surfaces.acp import AcpDriver
 from runner.surfaces.driver import Played
 from runner.surfaces.pipe import Stop
@@ -402,3 +403,16 @@ def test_a_workspace_that_takes_too_long_to_look_at_does_not_end_the_run(
     played = AcpDriver(stages[0].scene()).run()
     assert outcomes(played) == []
     assert ids(played) == {"not-looked-at"}
+
+
+def test_every_junk_line_is_counted_and_a_few_are_kept(play: Play) -> None:
+    def script(agent: FakeAgent) -> None:
+        agent.handshake()
+        prompt = agent.read()
+        for _ in range(500):
+            agent.raw(b"junk\n")
+        end(agent, prompt)
+
+    played = play(script)
+    assert played.findings.counts["not-json"] == 500
+    assert len([one for one in played.findings if one.id == "not-json"]) == KEPT

@@ -127,7 +127,7 @@ def test_gemini() -> None:
         "I'll look at the tests.",
         "auto",
         False,
-        (),
+        [],
     )
 
 

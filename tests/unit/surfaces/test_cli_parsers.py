@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from runner.config.adapter import Adapter, CliParser
 from runner.errors import UsageError
+from runner.records.findings import KEPT
 from runner.surfaces.cli_parsers import CliResult, CliUsage, Lines, kinds_of, parse
 
 INIT = {
@@ -99,7 +100,7 @@ def test_a_run_as_the_real_program_prints_it() -> None:
         ("toolu_1", "Read", "read", 2_000_000, False),
         ("toolu_2", "Bash", "execute", 4_000_000, True),
     ]
-    assert result.findings == ()
+    assert result.findings == []
 
 
 def test_denied_calls_are_named() -> None:
@@ -141,7 +142,7 @@ def test_a_message_shows_no_control_characters() -> None:
 
 def test_blank_lines_and_unknown_types_are_passed_over() -> None:
     result = parsed(INIT, b"\n", {"type": "rate_limit_event"}, {"type": "stream_event"}, {}, RESULT)
-    assert (result.findings, result.turns) == ((), 5)
+    assert (result.findings, result.turns) == ([], 5)
 
 
 def test_a_repeated_call_is_one_and_a_sub_agents_call_knows_its_parent() -> None:
@@ -242,3 +243,56 @@ def test_a_tool_that_the_format_does_not_know_has_the_kind_of_the_adapters_tool_
 def test_a_duration_that_is_no_number_is_none(number: str) -> None:
     line = f'{{"type": "result", "duration_ms": {number}, "num_turns": 1}}'.encode()
     assert parse("claude-stream-json", [(1, line)], {}).duration_ms is None
+
+
+def flood(line: bytes, times: int) -> Lines:
+    """Lines that are made as they are read: a parser that kept them would hold them all."""
+    return ((number, line) for number in range(times))
+
+
+@pytest.mark.parametrize("parser", [name for name in get_args(CliParser) if name != "generic"])
+@pytest.mark.parametrize("junk", [b"{},", b"junk", b"[1]", b"\xff"])
+def test_any_number_of_junk_lines_is_a_few_findings_and_their_count(parser: str, junk: bytes) -> None:
+    result = parse(parser, flood(junk, 30_000))
+    assert result.findings.counts["not-json"] == 30_000
+    assert len([one for one in result.findings if one.id == "not-json"]) == KEPT
+
+
+def test_plain_text_without_an_end_is_kept_up_to_a_bound() -> None:
+    result = parse("generic", flood(b"x" * 999, 5000))
+    assert 999_000 < len(result.text) <= 1_000_000
+    assert result.result_ns == 4999
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" + b"{}," * 5_000_000 + b"{}]",
+        b'{"a":[' + b"{}," * 5_000_000 + b"{}]}",
+        b'{"a":"' + b"x" * 40_000_000 + b'"}',
+    ],
+    ids=["array", "object", "text"],
+)
+@pytest.mark.parametrize("parser", ["claude-stream-json", "gemini-stream-json"])
+def test_one_huge_line_is_a_finding_and_not_read(parser: str, line: bytes) -> None:
+    result = parse(parser, [(1, line), *lines(RESULT)])
+    assert result.findings.counts["message-too-large"] == 1
+
+
+def test_any_number_of_calls_is_bounded_and_said_once() -> None:
+    many = (
+        (number, json.dumps(assistant(use(f"call{number}", f"tool{number}"), use("i" * 5000, "long"))).encode())
+        for number in range(20_050)
+    )
+    result = parse("claude-stream-json", many)
+    assert result.tool_calls is not None
+    assert len(result.tool_calls) == 20_000
+    assert result.findings.counts["tool-call-limit"] == 1
+
+
+def test_what_is_held_of_a_result_is_bounded() -> None:
+    huge = {**RESULT, "result": "x" * 5_000_000, "permission_denials": [{"tool_use_id": str(n)} for n in range(50_000)]}
+    result = parse("claude-stream-json", lines(huge))
+    assert len(result.text) == 100_000
+    assert len(result.denied) == 1000
+    assert result.usage is not None

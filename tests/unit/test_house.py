@@ -62,6 +62,6 @@ def test_what_setup_starts_inherits_no_descriptor(tmp_path: Path) -> None:
 def test_make_help_lists_every_target() -> None:
     done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {line.split()[1] for line in done.stdout.splitlines()} == {
-        "help", "setup", "sweep", "test", "long", "agents", "lint", "chaos", "floods", "soak", "images", "doctor",
-        "clean",
+        "help", "setup", "sweep", "test", "long", "agents", "lint", "chaos", "floods", "forgery", "soak", "images",
+        "doctor", "clean",
     }  # fmt: skip

@@ -184,4 +184,8 @@ class Agent:
 
     def _left_behind(self) -> list[procs.Process]:
         sessions = self._terminals.sessions()
-        return [process for process in self._untrusted.living() if process.session not in sessions]
+        return [
+            process
+            for process in self._untrusted.living()
+            if process.session not in sessions and procs.living_thread(process.pid, leaving=False) is not None
+        ]

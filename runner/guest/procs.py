@@ -12,8 +12,7 @@ from typing import NamedTuple
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: States of a thread that has ended: zombie, dead.
-_DEAD = "X"
-_ENDED = f"Z{_DEAD}"
+_ENDED = "ZX"
 #: Of the fields of a stat file behind the name in brackets (proc(5) counts from 1, and the state is its third).
 _VSIZE = 20
 
@@ -60,20 +59,23 @@ def _owner(name: str) -> int | None:
 def _parse(pid: int, text: str) -> Process:
     """The command name (in brackets) may hold anything, brackets and spaces too: read from its last bracket on."""
     fields = text[text.rindex(")") + 2 :].split()
-    # Without memory (vsize 0) a thread is on its way out and runs no code of its program any more.
-    state = _DEAD if fields[_VSIZE] == "0" and fields[0] not in _ENDED else fields[0]
-    return Process(pid=pid, state=state, parent=int(fields[1]), session=int(fields[3]))
+    return Process(pid=pid, state=fields[0], parent=int(fields[1]), session=int(fields[3]))
 
 
-def living_thread(pid: int) -> int | None:
-    """A thread of a process that has not ended, the main one first."""
+def living_thread(pid: int, *, leaving: bool = True) -> int | None:
+    """A thread of a process that has not ended, the main one first.
+
+    `leaving`: also one that has let go of its memory (vsize 0): it is on its way out and runs no code of its program.
+    """
     try:
         names = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
     except OSError:
         return None
     for name in names:
         text = read(f"/proc/{pid}/task/{name}/stat")
-        if text and _parse(int(name), text).state not in _ENDED:
+        if not text or _parse(int(name), text).state in _ENDED:
+            continue
+        if leaving or text[text.rindex(")") + 2 :].split()[_VSIZE] != "0":
             return int(name)
     return None
 

@@ -26,6 +26,7 @@ from runner.surfaces.cli_result import (
     as_object_value,
     as_text,
     kept,
+    number_findings,
     usage_of,
 )
 
@@ -142,7 +143,7 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         for denial in as_list(result.get("permission_denials"))
         if isinstance(denial, dict) and (identity := as_text(denial.get("tool_use_id"))) is not None
     )
-    return CliResult(
+    parsed = CliResult(
         parser="claude-stream-json",
         result_ns=result_ns,
         duration_ms=numbers.amount(result.get("duration_ms"), "duration_ms"),
@@ -161,6 +162,8 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         tools=tuple(tool for tool in as_list(init.get("tools")) if isinstance(tool, str)),
         findings=findings,
     )
+    findings.extend(number_findings(numbers))
+    return parsed
 
 
 _PARSERS: dict[str, Callable[[Lines, Kinds], CliResult]] = {

@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -80,7 +81,8 @@ def model_socket() -> str:
         for word in words:
             if word.startswith(b"UNIX-CONNECT:"):
                 return word.partition(b":")[2].decode()
-    return f"/acpbench/model/{os.listdir('/acpbench/model')[0]}"
+    paths = [f"/acpbench/model/{name}" for name in os.listdir("/acpbench/model")]
+    return next(path for path in paths if stat.S_ISSOCK(os.lstat(path).st_mode))
 
 
 def list_sockets() -> str | None:

@@ -4,17 +4,20 @@ say, what they do is never our fault, and nothing is tried again."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from runner.records.schema import Record
 from tests.engine.lab import AGENTS, REPOSITORY, Act, Lab, repaired
 
 pytestmark = pytest.mark.engine
 
-BROKEN = (REPOSITORY / "fixtures/semver/tree/src/semver.js").read_text(encoding="utf-8")
+SEMVER = REPOSITORY / "fixtures/semver"
+BROKEN = (SEMVER / "tree/src/semver.js").read_text(encoding="utf-8")
 ASSAULT = (AGENTS / "assault.py").read_text(encoding="utf-8")
 #: Runs a program of the agent's beside the tests, in their own process group.
 PRELUDE = """import { spawnSync } from 'node:child_process';
@@ -47,6 +50,19 @@ while True:
     except OSError:
         time.sleep(60)
 """
+
+
+@pytest.fixture
+def lab(lab: Lab) -> Lab:
+    """Its fixture has its tests beside the code, in its process and of its user: nothing but the verifier is apart."""
+    whole = YAML(typ="safe", pure=True).load(SEMVER / "fixture.yaml")
+    command = ["node", "--test", "--test-reporter=tap", "test/semver.test.js"]
+    beside = {**whole, "verify": {"command": command, "parser": "node-test", "tests": 3, "protected": ["test"]}}
+    (lab.root / "fixtures").unlink()
+    folder = lab.root / "fixtures/semver"
+    shutil.copytree(SEMVER / "tree", folder / "tree")
+    (folder / "fixture.yaml").write_text(json.dumps(beside), encoding="utf-8")
+    return lab
 
 
 def run(lab: Lab, acts: Sequence[Act], expect: str, **more: Any) -> Record:

@@ -123,7 +123,7 @@ def test_the_agents_user_and_its_folders_are_fresh(
 def test_the_gateways_volumes_belong_to_its_user(engine: docker.DockerClient, images: Images) -> None:
     look = ["stat", "-c", "%n %u:%g", "/model", "/journal"]
     _, printed = output(engine, images.ensure("gateway").id, look)
-    assert printed.split("\n") == ["/model 1000:1000", "/journal 1000:1000", ""]
+    assert printed.split("\n") == ["/model 0:64000", "/journal 1000:1000", ""]
 
 
 def test_adapters_share_base_and_node_layers(images: Images, scratch: Callable[[str, str], Images]) -> None:

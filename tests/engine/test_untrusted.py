@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,9 +47,10 @@ def said(guest: Guest) -> str:
 
 
 def own_processes(guest: Guest) -> list[str]:
-    """Name, user and priority of what is left that is ours."""
+    """Name, user, priority and state (who runs counts as one that sleeps) of what is there but the listing."""
     lines = guest.shell("ps -eo comm=,uid=,ni=,cls=,stat=", user="0:0").splitlines()
-    return sorted(line for line in map(" ".join, map(str.split, lines)) if not line.startswith(("ps", "bash")))
+    lines = [re.sub(" [RD](?=[a-z<]*$)", " S", " ".join(line.split())) for line in lines]
+    return sorted(line for line in lines if not line.startswith(("ps", "bash")))
 
 
 # --- an agent ---------------------------------------------------------------------------------------------------------

@@ -231,8 +231,12 @@ class Driver(ABC):
         if self.played.ended_by != "itself" and not self.played.errors:
             message = f"still runs {limits.exit:g} s after its standard input was closed"
             self.played.findings.append(Finding(id="no-exit-on-eof", message=message))
+        ended = self.played.exit or {}
+        if ended.get("disk_exceeded") and not self.played.errors:
+            # However it ended: it has spent its limit, in its turn or after it.
+            self.played.errors.append(AgentError(f"ended with {exit_words(ended)}"))
         # Whoever had to be ended was told so with all its children.
-        left = (self.played.exit or {}).get("survivors", []) if self.played.ended_by == "itself" else []
+        left = ended.get("survivors", []) if self.played.ended_by == "itself" else []
         if left:
             shown = ", ".join(process[:_COMMAND_SHOWN] for process in left[:_PROCESSES_SHOWN])
             message = f"{len(left)} outlived the agent: {shown}"

@@ -18,7 +18,7 @@ from runner.records.store import SweepDir
 from tests.engine.lab import Lab, repaired
 from tests.hostile.measured import PEAK_MB, measured
 
-pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hostile, pytest.mark.long, pytest.mark.timeout(2400)]
 
 CASES: list[dict[str, Any]] = [
     case

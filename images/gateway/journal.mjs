@@ -16,6 +16,10 @@ const MASKED = new Set(["authorization", "x-api-key", "x-goog-api-key", "api-key
 const BODY_TIMES = 2.5;
 const TAPED_TIMES = 5;
 const LINE = 1e6;
+// A line that any reader of the file takes (runner/regular.py).
+const LONGEST_LINE = 250e6;
+// Bodies whose line is no longer than a string can be, whatever has to be escaped in it.
+const LONGEST_BODIES = 80e6;
 const BLOCK = 64 * 1024;
 // Characters of the names of tools in a line without bodies.
 const SLIM_TOOLS = 2000;
@@ -127,15 +131,17 @@ export class Journal {
     const ledger = this.ledgers.get(run);
     const room = ledger.cap - ledger.bytes;
     let bytes = null;
-    if (request.size + response.size <= room) {
+    const size = request.size + response.size;
+    const longest = Math.min(room, LONGEST_LINE, (entry.tape === null ? BODY_TIMES : TAPED_TIMES) * size + LINE);
+    if (size <= Math.min(longest, LONGEST_BODIES)) {
       const asked = () => (entry.kind === "refused" ? cutTo(request, REFUSED_BODY) : whole(request));
       bytes = this.#line(entry, asked, () => whole(response), []);
       // Escapes make a body up to six times as long, and whoever reads the line holds all of it.
-      if (bytes.length > room || bytes.length > (entry.tape === null ? BODY_TIMES : TAPED_TIMES) * (request.size + response.size) + LINE) bytes = null;
+      if (bytes.length > longest) bytes = null;
     }
     if (bytes === null) {
       ledger.cut.bodies += 1;
-      ledger.cut.bytes += request.size + response.size;
+      ledger.cut.bytes += size;
       const seen = this.#seen(run, request);
       bytes = this.#line(slim(entry), () => cutTo(request, 0), () => cutTo(response, 0), seen);
     }

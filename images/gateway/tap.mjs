@@ -543,7 +543,13 @@ export class Tap {
       door.held -= exchange.held;
     }
     try {
-      this.#conclude(exchange);
+      try {
+        this.#conclude(exchange);
+      } catch (problem) {
+        // One request's trouble, not the other runs'.
+        process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
+        exchange.decision = { kind: "miss", rule: null, step: null, reason: `the gateway failed: ${problem.message}`, nearest: null };
+      }
       // Beyond the last refusal nothing is written any more: there may be any number of them.
       if (exchange.refusal <= (door?.limits.refusals ?? Infinity)) {
         this.journal.write(exchange.run, exchange.entry(), exchange.body, exchange.answer);

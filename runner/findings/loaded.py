@@ -94,7 +94,7 @@ class LoadedRun:
         canaries: dict[str, int] = {}
         bare: list[Entry] = []
         for entry in LoggedEntries(path) if is_there(path) else ():
-            body = entry.request.body or ""
+            body = entry.request.text
             for identity, result in tool_results(body).items():
                 results.setdefault(identity, (entry.seq, result))
             for name, canary in self.record.canaries.items():

@@ -19,6 +19,8 @@ from runner.regular import LINE, lines_in, open_regular
 
 #: How a line begins.
 _SEQ = re.compile(rb'\{"seq": ?(\d{1,9}),')
+#: Distinct names of tools that are held of one run.
+_TOOL_NAMES = 2000
 #: `fault`: a main request that got a fault instead of its step's answer.
 Kind = Literal["main", "side", "miss", "refused", "fault"]
 
@@ -73,9 +75,14 @@ class Message(Part):
     cut: bool = False
 
     @property
+    def text(self) -> str:
+        """What is kept of the body."""
+        return self.body or ""
+
+    @property
     def size(self) -> int:
         """Bytes of the whole body."""
-        return self.length if self.length is not None else len((self.body or "").encode("utf-8", "surrogatepass"))
+        return self.length if self.length is not None else len(self.text.encode("utf-8", "surrogatepass"))
 
 
 class Difference(Part):
@@ -215,12 +222,16 @@ class LoggedEntries:
 
     def bare(self) -> list[Entry]:
         """All entries without what may be large: bodies, headers, arguments of calls, contents of tapes."""
-        known: dict[tuple[str, ...], list[str]] = {}
+        names: dict[str, str] = {}
+        tools: list[str] = []
         entries: list[Entry] = []
         for number, line in self._lines():
             entry = _entry(_BareEntry, line, number)
-            # An agent offers the same tools again and again.
-            tools = known.setdefault(tuple(entry.tools), entry.tools)
+            # An agent offers the same tools again and again; one that names others each time is not followed for ever.
+            if entry.tools != tools:
+                tools = [
+                    names.setdefault(name, name) for name in entry.tools if name in names or len(names) < _TOOL_NAMES
+                ]
             entries.append(entry.model_copy(update={"tools": tools}))
         return entries
 

@@ -28,6 +28,8 @@ def node(engine: DockerClient) -> Node:
         script = (
             'import { VERSION, normalise, again, rulesOf, differences } from "/opt/gateway/normalise.mjs";'
             'import { readAnswer } from "/opt/gateway/answers.mjs";'
+            'import { short, unparsable, limitsOf } from "/opt/gateway/limits.mjs";'
+            'import { speaks } from "/opt/gateway/history.mjs";'
             'import { origin } from "/opt/gateway/upstream.mjs";'
             'import { redactor, struckParts } from "/opt/gateway/redact.mjs";'
             'import { striker } from "/opt/gateway/strike.mjs";'
@@ -280,6 +282,84 @@ def test_an_answer_that_says_nothing_of_tokens_has_none(node: Node) -> None:
 def test_an_address_is_host_and_port(node: Node) -> None:
     urls = ["https://api.example.com/v1", "http://localhost:8080", "http://a.example", "https://[::1]:9/x"]
     assert node("given.map(origin)", urls) == ["api.example.com:443", "localhost:8080", "a.example:80", "[::1]:9"]
+
+
+def test_only_a_body_that_costs_too_much_is_not_parsed(node: Node) -> None:
+    deep = {"json_depth": 3, "json_values": 20}
+    bodies = {
+        '{"a": [[1]]}': None,
+        '{"a": [[[1]]]}': "json-depth",
+        '"[[[[[[["': None,
+        '{"a": "[[[[\\"[[[[,,,,,,,,,,,,,"}': None,
+        f"[{'1,' * 20}1]": "json-values",
+        '{"a": 1, "b": {"a": 2}, "c": [{"a": 3}]}': None,
+        '{"a": 1, "b": 2, "a": 3}': "json-keys",
+        '{"a": 1, "\\u0061": 3}': "json-keys",
+        '{"a": "b", "c": "a"}': None,
+        "": None,
+        "not JSON at all": None,
+        '{"open': None,
+    }
+    expression = "given.bodies.map((text) => unparsable(Buffer.from(text), given.limits)?.limit ?? null)"
+    assert node(expression, {"bodies": list(bodies), "limits": deep}) == list(bodies.values())
+
+
+def test_limits_are_known_by_name(node: Node) -> None:
+    tried = "given.map((one) => { try { limitsOf(one); return null; } catch (problem) { return problem.message; } })"
+    told = node(tried, [{}, {"requests": 5}, {"request": 5}, {"requests": 0}, {"requests": "5"}])
+    assert told == [
+        None,
+        None,
+        "no such limit: request = 5",
+        "no such limit: requests = 0",
+        "no such limit: requests = 5",
+    ]
+    assert node("limitsOf({request_bytes: 50e6}).held_bytes", None) == 200_000_000
+
+
+def test_a_text_is_cut_to_its_bound(node: Node) -> None:
+    assert node("given.map((text) => short(text, 10))", ["short", "x" * 10, "x" * 11]) == [
+        "short",
+        "x" * 10,
+        "xxxxxxx...",
+    ]
+
+
+def test_reminders_are_told_from_words_however_many_begin(node: Node) -> None:
+    end = "</system-reminder>"
+    texts = {
+        f"<system-reminder>x{end}": False,
+        f" <system-reminder>x{end}\n<system-reminder>y{end} ": False,
+        f"<system-reminder>x{end} go": True,
+        "<system-reminder>x": True,
+        end: True,
+        "": False,
+    }
+    assert node("given.map(speaks)", list(texts)) == list(texts.values())
+    # A search for each of them that begins anew would take hours.
+    assert node("speaks('<system-reminder>'.repeat(500000))", None) is True
+    text = "'<system-reminder>'.repeat(300000) + '</system-reminder>' + '<system-reminder>'.repeat(300000)"
+    asked = (
+        "{method: 'POST', path: '/x', headers: {}, body: '', tools: [], json: {messages: [{content: " + text + "}]}}"
+    )
+    size = f"JSON.stringify(normalise({asked}, rulesOf(['reminders']), 'the-run-token').request).length"
+    assert 5_000_000 < node(size, None) < 5_200_000
+
+
+def test_a_key_that_names_the_prototype_is_one_like_any_other(node: Node) -> None:
+    asked = "{method: 'POST', path: '/x', headers: {}, body: '', tools: [], json: JSON.parse(text)}"
+    texts = [json.dumps({"messages": [{"__proto__": {"a": number}}]}) for number in (1, 2)]
+    found = node(
+        f"given.map((text) => JSON.stringify(normalise({asked}, rulesOf([]), 'the-run-token').request.body))", texts
+    )
+    assert found == [text.replace(" ", "") for text in texts]
+
+
+def test_usage_that_cannot_be_is_none(node: Node) -> None:
+    absurd = [1e308, -5, 1.5, 10**12]
+    texts = [json.dumps({"content": [], "usage": {"input_tokens": value, "output_tokens": 1}}) for value in absurd]
+    found = node("given.map((text) => readAnswer('anthropic', text).usage)", texts)
+    assert found == [None] * len(absurd)
 
 
 def test_the_gateway_strikes_every_form(node: Node) -> None:

@@ -68,7 +68,7 @@ def test_a_script_follows_what_became_of_its_call(real: Lab, policy: str, said: 
     assert record.outcome == "task-failed", record.reason
     lines = (attempt(result, record) / "model.jsonl").read_bytes().split(b"\n")
     last = parse_journal(lines)[-1]
-    assert said in "".join(_texts(last.response.body or ""))
+    assert said in "".join(_texts(last.response.text))
     assert last.step == 3 - left_out
 
 

@@ -230,7 +230,7 @@ def test_a_spoilt_answer_breaks_where_it_should(
     assert complete is (kind == "malformed")
     turn.ask()
     entries = ledger(gateway, turn.token).entries
-    good = entries[1].response.body or ""
+    good = entries[1].response.text
     text = body.decode()
     assert 0 < len(text) < len(good)
     assert good.startswith(text.rstrip("\n"))

@@ -133,6 +133,16 @@ def test_what_may_be_large_is_left_where_it_is(tmp_path: Path) -> None:
     assert whole.without_bodies().request.size == 2
 
 
+def test_names_of_tools_are_held_once_and_not_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "model.jsonl"
+    offered = [[f"tool{number}-{n}" for n in range(500)] for number in range(10)]
+    path.write_bytes(b"\n".join(encoded(*(line(seq=n, tools=tools) for n, tools in enumerate([*offered, offered[0]])))))
+    bare = LoggedEntries(path).bare()
+    assert [len(one.tools) for one in bare] == [500] * 4 + [0] * 6 + [500]
+    assert bare[0].tools[7] is bare[-1].tools[7]
+    assert [len(one.tools) for one in LoggedEntries(path)] == [500] * 11
+
+
 def test_journals_of_older_gateways_are_read() -> None:
     old = line(request={"headers": {}, "body": "é"}, response={"headers": {}, "body": ""})
     del old["limit"], old["canaries"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from . import procs
@@ -50,6 +50,10 @@ class Writes:
             return None
         return self._own() - self._base + sum(procs.written_bytes(procs.read(f"/proc/{p.pid}/io")) for p in living)
 
+    def unseen(self, living: list[procs.Process]) -> set[int]:
+        """Pids of those whose counter we may not read: an executed file that its user may not read makes it so."""
+        return {process.pid for process in living if process.alive and not procs.read(f"/proc/{process.pid}/io")}
+
     def _own(self) -> int:
         if self._own_io is None:
             return 0
@@ -66,6 +70,8 @@ class Walk:
         self._limit = limit
         self._sizes = self._all(places, living)
         self._held = 0
+        #: Device and inode of the unlinked files that are open.
+        self.unlinked: set[tuple[int, int]] = set()
         self.total = 0
         self.incomplete = False
 
@@ -86,7 +92,7 @@ class Walk:
                 yield used(place)
             else:
                 yield from self._tree(place)
-        yield from _unlinked_sizes(living, places)
+        yield from _unlinked_sizes(living, places, self.unlinked)
 
     def _tree(self, root: str) -> Iterator[int]:
         try:
@@ -160,12 +166,11 @@ def _is_folder(status: os.stat_result) -> bool:
 
 def unlinked(living: list[procs.Process], places: tuple[str, ...] = PLACES) -> int:
     """Allocated bytes of files on the file systems of `places` that have no name any more but are still open."""
-    return sum(_unlinked_sizes(living, places))
+    return sum(_unlinked_sizes(living, places, set()))
 
 
-def _unlinked_sizes(living: list[procs.Process], places: tuple[str, ...]) -> Iterator[int]:
+def _unlinked_sizes(living: list[procs.Process], places: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[int]:
     """0 for what is not one of them: each descriptor is a step of the walk."""
-    seen: set[tuple[int, int]] = set()
     devices = {os.stat(place).st_dev for place in places if place != SHARED_MEMORY and os.path.isdir(place)}
     for process in living:
         folder = f"/proc/{process.pid}/fd"
@@ -189,12 +194,16 @@ def _unlinked_size(path: str, devices: set[int], seen: set[tuple[int, int]]) -> 
     return _ENTRY_BYTES + status.st_blocks * _BLOCK
 
 
-def mapped(living: list[procs.Process], places: tuple[str, ...] = PLACES) -> int:
+def mapped(
+    living: list[procs.Process], places: tuple[str, ...] = PLACES, without: Iterable[tuple[int, int]] = ()
+) -> int:
     """At most what files under `places` take that have no name any more and are mapped; each counts once.
 
-    Only how far it is mapped can be seen: a file with holes takes less.
+    Only how far it is mapped can be seen: a file with holes takes less. `without`: those that are open too, by their
+    inodes alone, since a mapping may show the device below the container's layers.
     """
-    sizes: dict[str, int] = {}
+    sizes: dict[tuple[str, int], int] = {}
+    counted = {inode for _, inode in without}
     folders = tuple(f"{place}/" for place in places if place != SHARED_MEMORY)
     for process in living:
         try:
@@ -203,8 +212,9 @@ def mapped(living: list[procs.Process], places: tuple[str, ...] = PLACES) -> int
                     fields = line.rstrip("\n").split(maxsplit=5)
                     if len(fields) == 6 and fields[5].startswith(folders) and fields[5].endswith(" (deleted)"):
                         start, end = (int(address, 16) for address in fields[0].split("-"))
-                        key = f"{fields[3]} {fields[4]}"
-                        sizes[key] = max(sizes.get(key, 0), int(fields[2], 16) + end - start)
+                        key = (fields[3], int(fields[4]))
+                        if key[1] not in counted:
+                            sizes[key] = max(sizes.get(key, 0), int(fields[2], 16) + end - start)
         except OSError:
             continue
     return sum(sizes.values())

@@ -41,8 +41,9 @@ class Sampler:
     `list_helpers` gives the processes in the container's group that are not the agent's (bridge, forwarder and its
     children), `list_agent` the agent's, with those that nobody has waited for yet. `on_full` is called once, when the
     agent has taken more than `disk_bytes` of disk by any of these: bytes written; bytes preallocated (before they are);
-    what stands in its places; and, where the file system has lost that much too, the first two and what is mapped
-    without a name together (what is preallocated, mapped and then written may count three times).
+    what stands in its places and what of it is open without a name. Where the file system has lost that much too, what
+    is mapped without a name counts with the last, what was preallocated in memory counts as if it were on disk, and a
+    process that keeps us from reading what it writes is enough.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Sampler:
         self._occupied = disk.occupied(self._places)
         self._shared = disk.used(disk.SHARED_MEMORY)
         self._room = self._room_at_walk = self._room_now()
+        self._unseen: set[int] = set()
         self._walk: disk.Walk | None = None
         # What the last whole walk found, and what room there was when it began.
         self._walked, self._room_walked = 0, self._room
@@ -157,10 +159,13 @@ class Sampler:
         written = self._writes.total(living) or 0
         if written > self._disk_bytes or disk.used(disk.SHARED_MEMORY) - self._shared > self._disk_bytes:
             return True
-        lost = self._room.bytes - self._room_now().bytes
-        if lost <= self._disk_bytes:
+        if not self._lost_enough():
+            self._unseen = set()
             return False
-        return written + self._preallocated.total + disk.mapped(living, self._places) > self._disk_bytes
+        # A process that has just been executed, or is just ending, cannot be read for a moment: twice is no moment.
+        before, self._unseen = self._unseen, self._writes.unseen(living)
+        # What looked like a file in memory when it was preallocated may have been swapped for another one.
+        return bool(before & self._unseen) or self._preallocated.total > self._disk_bytes
 
     def _walks_full(self, walk: disk.Walk, elapsed_s: float) -> bool:
         """Goes on with the walk, for its share of the time that has passed."""
@@ -169,8 +174,14 @@ class Sampler:
             return False
         self._walk = None
         self._walked, self._room_walked = walk.total - self._occupied, self._room_at_walk
-        lost = self._room.bytes - self._room_now().bytes
-        return self._walked > self._disk_bytes or (walk.incomplete and lost > self._disk_bytes)
+        if self._walked > self._disk_bytes or not self._lost_enough():
+            return self._walked > self._disk_bytes
+        mapped = disk.mapped(self._list_agent(), self._places, walk.unlinked)
+        return walk.incomplete or self._walked + mapped > self._disk_bytes
+
+    def _lost_enough(self) -> bool:
+        """Whether the file system has lost as much as the limit: alone it proves nothing, others use it too."""
+        return self._room.bytes - self._room_now().bytes > self._disk_bytes
 
     def _urgent(self) -> bool:
         """Whether the limit may be passed, as far as the last walk and the file system's own figure tell."""

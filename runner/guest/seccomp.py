@@ -97,7 +97,7 @@ _REFUSED: dict[str, int] = {
     "file_setattr": errno.ENOSYS,
 }
 
-_PR_GET_NO_NEW_PRIVS, _SET_MODE_FILTER = 39, 1
+_PR_SET_DUMPABLE, _PR_GET_NO_NEW_PRIVS, _SET_MODE_FILTER = 4, 39, 1
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 
 
@@ -136,6 +136,7 @@ def program(machine: str, *, notify: bool) -> Code:
         ("clone", _unless_bits(_NAMESPACES, errno.EPERM)),
         ("unshare", _unless_bits(_NAMESPACES | _CLONE_NEWTIME, errno.EPERM)),
         ("ioctl", _ioctl()),
+        ("prctl", _prctl()),
         ("fallocate", _fallocate([_return(_NOTIFY)] if notify else _refuse(errno.EOPNOTSUPP))),
         *((name, _refuse(number)) for name, number in _REFUSED.items()),
     ]
@@ -192,6 +193,13 @@ def _of_protocols(protocols: tuple[int, ...]) -> Code:
 def _ioctl() -> Code:
     cases = [(_PREALLOCATING, _refuse(errno.ENOTTY)), ((_SET_FILE_ATTRIBUTES,), _refuse(errno.EOPNOTSUPP))]
     return [_argument(1), *_choose(cases, _allow())]
+
+
+def _prctl() -> Code:
+    """Whoever makes itself undumpable is told that it is (some agents end otherwise), and stays as it was: what it
+    writes, and the unlinked files that it holds, could not be seen any more."""
+    pretend = [_argument(1), *_choose([((1,), _allow())], _refuse(0))]
+    return [_argument(0), *_choose([((_PR_SET_DUMPABLE,), pretend)], _allow())]
 
 
 def _fallocate(takes_room: Code) -> Code:

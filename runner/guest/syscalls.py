@@ -12,6 +12,7 @@ _TABLE: dict[str, tuple[int, int]] = {
     "unshare": (272, 97),
     "ioctl": (16, 29),
     "fallocate": (285, 47),
+    "prctl": (157, 167),
     "seccomp": (317, 277),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),

@@ -48,7 +48,7 @@ for _ in range(15):
     fd = take(4); os.unlink("/tmp/x")
     left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]); os.close(fd)
 """,
-    "half preallocated, half written, both without a name": """
+    "preallocated and mapped, and written, both without a name": """
 fd = take(30); held = mmap.mmap(fd, 30000000); os.unlink("/tmp/x"); os.close(fd)
 fd = new(); os.unlink("/tmp/x"); os.write(fd, b"x" * 30000000); os.fsync(fd)
 """,
@@ -114,6 +114,16 @@ for _ in range(4):
     if os.fork() == 0:
         for at in range(0, 20000000, 4096): held[-1][at] = 1
         os._exit(0)
+""",
+    "written by who has made itself undumpable": """
+assert libc.prctl(4, 0, 0, 0, 0) == 0
+fd = new(); os.unlink("/tmp/x"); os.write(fd, b"x" * 60000000)
+""",
+    "written by a program that nobody may read": """
+import shutil, sys
+shutil.copy(sys.executable, "/home/agent/p"); os.chmod("/home/agent/p", 0o111)
+script = "fd = os.open('/tmp/x', 66); os.unlink('/tmp/x'); os.write(fd, b'x' * 60000000); time.sleep(300)"
+os.execve("/home/agent/p", ["python3", "-c", "import os, time; " + script], os.environ)
 """,
     "written and gone before anybody looks": """
 fd = new(); os.unlink("/tmp/x"); os.write(fd, b"x" * 60000000); os._exit(0)

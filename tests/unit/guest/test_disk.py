@@ -132,10 +132,12 @@ def test_a_file_without_a_name_or_descriptor_is_seen_where_it_is_mapped(tmp_path
     before = disk.mapped(us, (str(tmp_path),))
     with (tmp_path / "gone").open("w+b") as stream:
         stream.truncate(1 << 20)
+        inode = os.fstat(stream.fileno()).st_ino
         held = [mmap.mmap(stream.fileno(), 1 << 20), mmap.mmap(stream.fileno(), 1 << 16)]
     assert disk.mapped(us, (str(tmp_path),)) == before
     (tmp_path / "gone").unlink()
     assert disk.mapped(us, (str(tmp_path),)) - before == 1 << 20
     assert disk.mapped(us, ("/elsewhere",)) == 0
+    assert disk.mapped(us, (str(tmp_path),), without=[(0, inode)]) == before
     for one in held:
         one.close()

@@ -107,24 +107,24 @@ class Preallocations(Preallocated):
         self._count(size, on_disk=True)
 
 
-@pytest.mark.parametrize("lost", [True, False])
-def test_preallocated_and_written_count_together_once_the_disk_has_lost_as_much(
-    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_disk_that_others_fill_makes_nobody_exceed(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: bool
 ) -> None:
-    """What is preallocated and then written counts twice: the file system tells whether it was so."""
+    """Preallocated and then written: each is below the limit, and so is the file. Only what is hidden adds up."""
     room = [10**9]
     monkeypatch.setattr(disk, "PLACES", (str(tmp_path),))
     monkeypatch.setattr(disk.Room, "of", classmethod(lambda cls, place: disk.Room(room[0], 0)))
     monkeypatch.setattr(sampler, "_WRITES_EVERY_S", 0.01)
+    monkeypatch.setattr(disk, "mapped", lambda *_: 700_000 if hidden else 0)
     full = threading.Event()
     counted = Preallocations(None)
     made = make(group, full.set, disk_bytes=1_000_000, preallocated=counted)
     made.start()
     counted.ask(700_000)
     (tmp_path / "file").write_bytes(b"x" * 700_000)
-    if lost:
-        room[0] -= 1_400_000
-    assert full.wait(5 if lost else 0.5) is lost
+    room[0] -= 5_000_000
+    assert full.wait(5 if hidden else 0.5) is hidden
     made.stop()
 
 
@@ -162,3 +162,22 @@ def test_who_wrote_too_much_and_is_gone_has_exceeded(group: Group) -> None:
     assert made.exceeds(1_000_001)
     assert not made.exceeds(1_000_000)
     assert not made.exceeds(None)
+
+
+@pytest.mark.parametrize(("pids", "full"), [([{7}, {7}], True), ([{7}, {8}] * 30, False)])
+def test_who_keeps_its_counter_from_us_while_the_disk_shrinks_has_exceeded(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pids: list[set[int]], full: bool
+) -> None:
+    """Seen twice: a process that has just been executed cannot be read for a moment."""
+    looks = iter(pids)
+    room = [10**9]
+    monkeypatch.setattr(disk, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(disk.Room, "of", classmethod(lambda cls, place: disk.Room(room[0], 0)))
+    monkeypatch.setattr(disk.Writes, "unseen", lambda self, living: next(looks, set()))
+    monkeypatch.setattr(sampler, "_WRITES_EVERY_S", 0.01)
+    told = threading.Event()
+    made = make(group, told.set, disk_bytes=1_000_000)
+    made.start()
+    room[0] -= 2_000_000
+    assert told.wait(5 if full else 0.5) is full
+    made.stop()

@@ -152,6 +152,15 @@ def test_fallocate_is_told_or_refused(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_nobody_hides_what_it_writes(machine: str) -> None:
+    """PR_SET_DUMPABLE is answered with success and not done, but for 1; every other option is as ever."""
+    assert answer(machine, "prctl", (4, 0)) == 0
+    assert answer(machine, "prctl", (4, 2)) == 0
+    assert answer(machine, "prctl", (4, 1)) == ALLOW
+    assert answer(machine, "prctl", (38, 1)) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_jumps_stay_within_a_byte(machine: str) -> None:
     code = seccomp.program(machine, notify=True)
     assert len(code) < 4096

@@ -16,7 +16,7 @@ const MASKED = new Set(["authorization", "x-api-key", "x-goog-api-key", "api-key
 const BODY_TIMES = 2.5;
 const TAPED_TIMES = 5;
 const LINE = 1e6;
-// A line that any reader of the file takes (runner/regular.py).
+// A line that any reader of the file takes (runner/text/files.py).
 const LONGEST_LINE = 250e6;
 // Bodies whose line is no longer than a string can be, whatever has to be escaped in it.
 const LONGEST_BODIES = 80e6;

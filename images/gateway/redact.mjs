@@ -1,7 +1,7 @@
 // The second line behind key isolation: what is one of our keys, in any form, or looks like a key, is struck out before it
 // is written, and our keys out of an upstream's answer before an agent sees it (strike.mjs).
 //
-// The forms are those of runner/secret_forms.py: plain, hex, base64 at any alignment; with escapes (percent, \u, \x, \/,
+// The forms are those of runner/redaction/forms.py: plain, hex, base64 at any alignment; with escapes (percent, \u, \x, \/,
 // octal, HTML), interrupted by ends of lines, NUL or a terminal's escape sequences; up to three such layers. The shapes are
 // those of runner/config/keys.py. Each is tried with a canary by the tests. Bytes are looked at as latin1 text.
 

@@ -24,7 +24,7 @@ def bisect(
 
     Exit codes: 0 found and confirmed, 1 found, but a second run said otherwise, 64 nothing changed.
     """
-    from runner.packages import bisect as search
+    from runner.sweep import bisect as search
 
     found = catalog(context)
     with engine() as client:

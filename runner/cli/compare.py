@@ -52,20 +52,20 @@ def compare(
     Exit codes: 0 nothing gated moved, 1 a cell missing or not as expected, 2 a gated metric regressed, changed or is
     not deterministic, 64 usage error or not comparable.
     """
-    from runner import judge
+    from runner.analysis import gating
     from runner.report import github, junit, to_csv, verdicts
 
     if other is not None:
-        found = judge.across(
+        found = gating.across(
             directory, other, _gate(context, gate, None), base_glob=base or "*", new_glob=new or "*", strict=strict
         )
     else:
         sweep = SweepDir.read(directory)
-        asked = judge.asked_of(directory) if base is None or new is None or gate is None else None
+        asked = gating.asked_of(directory) if base is None or new is None or gate is None else None
         if (base is None or new is None) and asked is None:
             raise UsageError(f"{directory}: its configuration compares nothing: say what with --base ARM --new ARM")
         chosen = Comparison(base=base or (asked.base if asked else ""), new=new or (asked.new if asked else ""))
-        found = judge.within(report_of(sweep.path), chosen, _gate(context, gate, asked), strict=strict)
+        found = gating.within(report_of(sweep.path), chosen, _gate(context, gate, asked), strict=strict)
     renderers = {
         Format.TABLE: verdicts.render,
         Format.MARKDOWN: verdicts.markdown,
@@ -79,10 +79,10 @@ def compare(
 
 
 def _gate(context: typer.Context, given: str | None, asked: Comparison | None) -> Gate:
-    from runner import judge
+    from runner.analysis import gating
 
     needs_root = (given is not None and not Path(given).is_file()) or (asked is not None and asked.gate is not None)
-    return judge.gate_of(given, asked, catalog(context) if needs_root else None)
+    return gating.gate_of(given, asked, catalog(context) if needs_root else None)
 
 
 def baseline(
@@ -91,7 +91,7 @@ def baseline(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Written to results/baselines/NAME.json.")],
 ) -> int:
     """Freeze a sweep's report as a baseline, with its date, pins and machine, to be checked in."""
-    from runner.records.baseline import freeze, render
+    from runner.analysis.baseline import freeze, render
 
     sweep = SweepDir.read(directory)
     started = min((record.started_at for record in sweep.records()), default=None)

@@ -23,8 +23,8 @@ def findings(
     file: Output = None,
 ) -> int:
     """Print claim, published figure, measured figure, verdict and evidence."""
-    from runner.findings import render
-    from runner.findings.build import build
+    from runner.report import study as render
+    from runner.study.build import build
 
     renderers = {Format.TABLE: render.table, Format.MARKDOWN: render.markdown, Format.JSON: render.to_json}
     out_or_file(renderers[form](build(directory)), file)

@@ -14,7 +14,7 @@ from runner.cli.output import err, out
 from runner.config.base import MAX_COUNT
 from runner.config.nearest import suggest
 from runner.errors import InfraError, UsageError
-from runner.regular import is_there
+from runner.text.files import is_there
 
 _LOG = "frames.jsonl"
 _JOURNAL = "model.jsonl"
@@ -44,8 +44,8 @@ def frames(
     With --with-model a request to the model is two lines, m<seq>: => when it had come in, <= when its answer was out.
     """
     from runner.records.store import spawn_of
-    from runner.regular import unreadable
     from runner.report.frames import render, render_one
+    from runner.text.files import unreadable
     from runner.wire.log import read_frames
 
     asked = [
@@ -75,8 +75,8 @@ def frames(
 
 def _evidence(run: Path, kind: str, what: int | str) -> str:
     """One piece of evidence that is no frame, as indented JSON."""
-    from runner.findings.loaded import file_entry, member, model_entry
-    from runner.visible import json_text
+    from runner.study.runs import file_entry, member, model_entry
+    from runner.text.visible import json_text
 
     if not run.is_dir():
         log_of(run)

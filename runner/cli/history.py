@@ -12,10 +12,10 @@ from runner.cli.state import catalog
 from runner.config.base import MAX_COUNT
 from runner.errors import UsageError
 from runner.records.store import SweepDir
-from runner.visible import one_line
+from runner.text.visible import one_line
 
 if TYPE_CHECKING:
-    from runner.history import Series
+    from runner.analysis.history import Series
 
 #: Longest name of an arm.
 _ARM = 220
@@ -38,7 +38,7 @@ def history(
     ] = 14,
 ) -> int:
     """Print nightly medians with their ranges, and where their level seems to have changed (a hint, never a gate)."""
-    from runner import history as data
+    from runner.analysis import history as data
 
     place = folder or catalog(context).root / FOLDER
     for directory in add or []:
@@ -59,7 +59,7 @@ def history(
 
 
 def _print(one: Series, metric: str, last: int) -> None:
-    from runner import history as data
+    from runner.analysis import history as data
 
     steps = {step.index: step for step in data.steps(one.medians)}
     whole = all(value == int(value) for night in one.nights for value in night.found.values)

@@ -14,8 +14,8 @@ from typer.main import get_command
 from runner.cli.output import err, open_streams, soften
 from runner.config.source import ConfigErrors
 from runner.errors import AcpbenchError, EngineUnavailable, UsageError
-from runner.regular import NotRegular
-from runner.visible import SENTENCE, error_text, one_line
+from runner.text.files import NotRegular
+from runner.text.visible import SENTENCE, error_text, one_line
 
 #: sysexits.h EX_SOFTWARE: a fault of ours.
 INTERNAL = 70

@@ -13,11 +13,11 @@ from runner.cli.output import err, out, out_as_is
 from runner.cli.state import catalog
 from runner.cli.sweep import results_of
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.config.sweep import MAX_REPEAT
 from runner.errors import UsageError
-from runner.plan import plan
 from runner.records.store import default_directory
-from runner.redact import spoken
+from runner.redaction.redact import spoken
 
 
 def nightly(
@@ -43,10 +43,10 @@ def nightly(
     found = catalog(context)
     loaded = load_sweep(config, found)
 
-    from runner.nightly import leave, run_and_judge, summary, workflow_commands
-    from runner.progress import progress_for
     from runner.report import verdicts
-    from runner.sweep import Options
+    from runner.sweep.nightly import leave, run_and_judge, summary, workflow_commands
+    from runner.sweep.progress import progress_for
+    from runner.sweep.sweep import Options
 
     target = directory or default_directory(results_of(found.root), loaded.sweep.id)
     options = Options(out=target, jobs=loaded.sweep.jobs)

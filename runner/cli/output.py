@@ -14,8 +14,8 @@ from typing import TextIO
 from tabulate import tabulate
 
 from runner.errors import InfraError, UsageError
-from runner.redact import spoken
-from runner.visible import one_line, printable
+from runner.redaction.redact import spoken
+from runner.text.visible import one_line, printable
 
 #: Longest cell of a table.
 _CELL = 200

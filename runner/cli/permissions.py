@@ -27,8 +27,8 @@ def permissions(
     ] = None,
 ) -> int:
     """Print for every labelled action whether somebody was asked, and whether it was done."""
-    from runner.findings.permission_map import build
     from runner.report import permissions as render
+    from runner.study.permission_map import build
 
     renderers = {Format.TABLE: render.table, Format.MARKDOWN: render.markdown, Format.JSON: render.to_json}
     out_or_file(renderers[form](build(directory, arm), differing=differing), file)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from runner.analysis.aggregate import of_directory
+from runner.analysis.report import Report
 from runner.cli.options import Directory, Output
 from runner.cli.output import out_or_file
 from runner.records.store import SweepDir
-from runner.report.build import of_directory
-from runner.report.model import Report
 
 
 class Format(StrEnum):

@@ -10,13 +10,13 @@ import typer
 from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
+from runner.config.plan import Cell, demand_planned, plan
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
-from runner.plan import Cell, demand_planned, plan
 from runner.records.store import SweepDir, default_directory
 
 if TYPE_CHECKING:
-    from runner.sweep import Options
+    from runner.sweep.sweep import Options
 
 
 def sweep(
@@ -59,7 +59,7 @@ def sweep(
     loaded = load_sweep(config, found, adapter or ())
     cells = _planned(loaded, directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
-        from runner.cassettes import demand_tapes
+        from runner.gateway.capture import demand_tapes
         from runner.gateway.program import demand_programs
         from runner.sandbox.fixture import demand_pins
 
@@ -70,9 +70,9 @@ def sweep(
         _print_limits(loaded)
         return 0
 
-    from runner.progress import progress_for
     from runner.report import table as report_table
-    from runner.sweep import Options, run_sweep
+    from runner.sweep.progress import progress_for
+    from runner.sweep.sweep import Options, run_sweep
 
     target = directory or default_directory(results_of(found.root), loaded.sweep.id)
     options = Options(out=target, jobs=jobs or loaded.sweep.jobs, resume=resume)
@@ -85,10 +85,10 @@ def sweep(
 
 
 def _judged(loaded: LoadedSweep, cells: list[Cell], options: Options, repeat: int | None) -> int:
-    from runner.nightly import run_and_judge
-    from runner.progress import progress_for
     from runner.report import table as report_table
     from runner.report import verdicts
+    from runner.sweep.nightly import run_and_judge
+    from runner.sweep.progress import progress_for
 
     judged = run_and_judge(loaded, cells, options, progress_for(), repeat=repeat)
     out(report_table.render(judged.result.report))

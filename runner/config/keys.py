@@ -1,7 +1,7 @@
 """What a key looks like. A configuration holds none: it is copied into records, locks and agents' environments.
 
 The same shapes as images/gateway/redact.mjs, each tried with a canary. What is found of a key that is known:
-`runner.secret_forms`.
+`runner.redaction.forms`.
 """
 
 from __future__ import annotations

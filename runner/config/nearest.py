@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from runner.visible import printable
+from runner.text.visible import printable
 
 _ENDS = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 #: How many names a message lists where none is near.

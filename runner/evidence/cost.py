@@ -19,7 +19,7 @@ from runner.evidence.resilience import incidents
 from runner.evidence.work import UNTIMED
 from runner.gateway.journal import Entry, spans
 from runner.records.schema import Record
-from runner.surfaces.cli_parsers import CliResult
+from runner.surfaces.cli.parsers import CliResult
 
 #: In the order of a report.
 NAMES = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from runner.encoding import may_hold_surrogate, written_out
+from runner.text.encoding import may_hold_surrogate, written_out
 from runner.wire import jsonrpc
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import MAX_MESSAGE_BYTES, Id
@@ -88,8 +88,8 @@ def decode(
     """Every stdin and stdout frame as a message, in the log's order. Never raises for what a frame holds.
 
     What goes beyond `held_bytes` is left out; responses to requests that are held never are. `whole`: everything is
-    held, the text of pieces too. `as_kept`: text that is no Unicode as records have it (`runner.encoding`), for whoever
-    holds messages against a record that was read.
+    held, the text of pieces too. `as_kept`: text that is no Unicode as records have it (`runner.text.encoding`), for
+    whoever holds messages against a record that was read.
     """
     messages = Messages()
     pieces = _Pieces()

@@ -22,7 +22,7 @@ from runner.evidence.tally import tally
 from runner.evidence.toolcalls import distinct_terminal_items, kind_of, tool_calls
 from runner.gateway.journal import Entry
 from runner.records.schema import Record
-from runner.surfaces.cli_parsers import CliResult
+from runner.surfaces.cli.parsers import CliResult
 
 #: Exact metrics that every run has (null where its surface has no such thing), in the order of a report.
 NAMES = (

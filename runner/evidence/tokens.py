@@ -10,7 +10,7 @@ from runner.acp.findings import BAD_NUMBER
 from runner.evidence.messages import Message, as_object, exchanges, updates
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
-from runner.surfaces.cli_parsers import CliResult
+from runner.surfaces.cli.parsers import CliResult
 from runner.wire.numbers import Numbers, out_of_range
 
 #: Members of a prompt response's `usage` (schema v1) that make up its total.

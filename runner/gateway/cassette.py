@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from runner.encoding import json_line, repaired
 from runner.errors import ConfigError, UsageError
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
-from runner.regular import read_regular, unreadable
+from runner.text.encoding import json_line, repaired
+from runner.text.files import read_regular, unreadable
 
 #: Largest tape that is read.
 TAPE_BYTES = 2 << 30

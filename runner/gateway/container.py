@@ -14,7 +14,7 @@ from docker import DockerClient
 
 from runner.errors import InfraError
 from runner.gateway.control import START_S, Control, Miss
-from runner.gateway.outward import PRIVATE_TARGET, WayOut
+from runner.gateway.upstream_access import PRIVATE_TARGET, WayOut
 from runner.sandbox.container import BASE_ENV, Container, Spec
 
 MODEL_TARGET = "/model"

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runner.encoding import validated
 from runner.errors import InternalError
-from runner.regular import LINE, lines_in, open_regular
+from runner.text.encoding import validated
+from runner.text.files import LINE, lines_in, open_regular
 
 #: How a line begins.
 _SEQ = re.compile(rb'\{"seq": ?(\d{1,9}),')
@@ -211,7 +211,7 @@ class _BareEntry(Entry):
 class LoggedEntries:
     """The entries of a journal's file in order of arrival, read anew whenever they are iterated: none is held.
 
-    Iterating raises InternalError for a line that is no entry, and what `runner.regular.lines_of` raises.
+    Iterating raises InternalError for a line that is no entry, and what `runner.text.files.lines_of` raises.
     """
 
     path: Path

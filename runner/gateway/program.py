@@ -8,12 +8,12 @@ from typing import Any
 from runner.config.adapter import Adapter
 from runner.config.loaded_sweep import LoadedSweep
 from runner.config.normaliser import BuiltinNormaliser, Normaliser
+from runner.config.plan import Cell
 from runner.errors import ConfigError, InfraError, RunError, UsageError
 from runner.gateway.cassette import read_tape, replay_problems
 from runner.gateway.compile import compile_program
 from runner.gateway.journal import Entry, script_problems
-from runner.outcome import Aborted
-from runner.plan import Cell
+from runner.records.outcome import Aborted
 
 
 def program_for(loaded: LoadedSweep, cell: Cell, workspace: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from runner.config.outcome import outcome_names
-from runner.encoding import written_out
+from runner.text.encoding import written_out
 from runner.wire.numbers import bounded
 
 SCHEMA_VERSION = 1
@@ -247,5 +247,5 @@ class Record(Schema):
     sampled: dict[str, float | None] = {}
 
     def written_out(self) -> Record:
-        """The record as it is kept (`runner.encoding`); once, by whoever made it."""
+        """The record as it is kept (`runner.text.encoding`); once, by whoever made it."""
         return Record.model_validate(written_out(self.model_dump()))

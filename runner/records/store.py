@@ -26,15 +26,15 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from runner import plan
+from runner.config import plan
 from runner.config.base import on_disk
 from runner.config.nearest import quoted, suggest
-from runner.encoding import repaired, written_out
+from runner.config.plan import Cell
 from runner.errors import InfraError, UsageError
-from runner.plan import Cell
 from runner.records.lock import check_lock
 from runner.records.schema import SCHEMA_VERSION, Record
-from runner.regular import check_folder, is_there, read_regular, unreadable
+from runner.text.encoding import repaired, written_out
+from runner.text.files import check_folder, is_there, read_regular, unreadable
 
 _OWNER = ".owner"
 _RECORD = "record.json"
@@ -81,7 +81,7 @@ class AttemptDir:
         return _write(self.path / name, data)
 
     def write_json(self, name: str, value: Any) -> Path:
-        """Write a value as JSON, indented; text that is no Unicode is written out (`runner.encoding`)."""
+        """Write a value as JSON, indented; text that is no Unicode is written out (`runner.text.encoding`)."""
         return self.write_bytes(name, _json(written_out(value)))
 
     def write_lines(self, name: str, lines: Iterable[str | bytes]) -> Path:

@@ -10,7 +10,7 @@ from runner.errors import UsageError
 from runner.evidence.intervals import ms
 from runner.evidence.messages import Message, as_list, as_object, as_text, decode
 from runner.report.text import printable, shortened
-from runner.visible import json_text
+from runner.text.visible import json_text
 from runner.wire.frames import Frame
 
 _ARROWS = {"c2a": "->", "a2c": "<-"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from runner.compare import Compared
+from runner.analysis.compare import Compared
+from runner.analysis.report import Report, Warning
 from runner.report.junit import sentence
-from runner.report.model import Report, Warning
-from runner.visible import printable
+from runner.text.visible import printable
 
 #: Warnings of a report or a comparison after which a job fails.
 _ERRORS = frozenset({"missing-cell", "missing-arm", "unexpected-outcome", "unlike"})

@@ -10,12 +10,12 @@ from html import escape
 
 from tabulate import tabulate
 
-from runner.compare import Compared
+from runner.analysis.compare import Compared
+from runner.analysis.report import Arm, Report, Sampled
 from runner.evidence import cost
 from runner.report import verdicts
-from runner.report.model import Arm, Report, Sampled
-from runner.report.sheets import page, sampled_text
-from runner.visible import one_line
+from runner.report.tables import page, sampled_text
+from runner.text.visible import one_line
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --dot: #0969da; --bad: #cf222e;

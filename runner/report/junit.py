@@ -13,13 +13,13 @@ import xml.etree.ElementTree as ET  # writes only; nothing is parsed
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runner import flaky
-from runner.compare import Compared, Verdict
-from runner.outcome import MISSING
-from runner.plan import Cell
+from runner.analysis import flaky
+from runner.analysis.compare import Compared, Verdict
+from runner.config.plan import Cell
+from runner.records.outcome import MISSING
 from runner.records.schema import Record
 from runner.report.verdicts import value_text
-from runner.visible import one_line
+from runner.text.visible import one_line
 
 #: Longest text of an attribute or an element.
 _LONGEST = 4000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tabulate import tabulate
 
-from runner.report.model import Report
-from runner.report.sheets import page
+from runner.analysis.report import Report
+from runner.report.tables import page
 from runner.report.text import escaped, paragraph
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tabulate import tabulate
 
-from runner.findings.permission_map import Column, PermissionMap, Tried
-from runner.findings.render import command
-from runner.report.sheets import NONE
+from runner.report.study import command
+from runner.report.tables import NONE
 from runner.report.text import clipped, escaped, printable, shortened, wrapped
-from runner.visible import SENTENCE, json_text, one_line
+from runner.study.permission_map import Column, PermissionMap, Tried
+from runner.text.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
 #: Longest command or path in the table of one arm.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runner.analysis.aggregate import of_directory
+from runner.analysis.report import Report
 from runner.records.store import SweepDir
 from runner.report import github, html, junit, markdown, table, to_csv, to_json
-from runner.report.build import of_directory
-from runner.report.model import Report
 
 #: Forms that the report alone is enough for.
 _OF_REPORT: dict[str, Callable[[Report], str]] = {

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tabulate import tabulate
 
-from runner.report.model import Report
-from runner.report.sheets import Sheet, page
+from runner.analysis.report import Report
+from runner.report.tables import Sheet, page
 from runner.report.text import printable, wrapped
-from runner.visible import SENTENCE, one_line
+from runner.text.visible import SENTENCE, one_line
 
 WIDTH = 120
 

@@ -1,11 +1,11 @@
-"""Text from outside, made safe for a note of ours or for Markdown. What is visible: `runner.visible`."""
+"""Text from outside, made safe for a note of ours or for Markdown. What is visible: `runner.text.visible`."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 
-from runner.visible import SENTENCE, one_line, printable
+from runner.text.visible import SENTENCE, one_line, printable
 
 __all__ = ["clipped", "escaped", "paragraph", "printable", "shortened", "wrapped"]
 

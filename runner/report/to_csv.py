@@ -2,7 +2,7 @@
 
 Cells are for a spreadsheet or a program. A text that a spreadsheet would run as a formula (it begins with `=`, `+`,
 `-`, `@`, a tab, a CR or an LF, and is no number) has a `'` before it, as OWASP says. Tabs and ends of lines stay, the
-cell is quoted; other characters that a terminal or an eye would obey are shown (`runner.visible`).
+cell is quoted; other characters that a terminal or an eye would obey are shown (`runner.text.visible`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from runner.compare import Compared
-from runner.outcome import MISSING
-from runner.plan import Cell
+from runner.analysis.compare import Compared
+from runner.config.plan import Cell
+from runner.records.outcome import MISSING
 from runner.records.schema import Record
-from runner.visible import printable
+from runner.text.visible import printable
 
 RUN_COLUMNS = (
     "sweep", "arm", "adapter", "surface", "fixture", "policy", "model", "reset", "replicate", "warmup", "attempt",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from runner.encoding import validated
-from runner.report.model import Report
-from runner.visible import json_text
+from runner.analysis.report import Report
+from runner.text.encoding import validated
+from runner.text.visible import json_text
 
 
 def render(report: Report) -> str:

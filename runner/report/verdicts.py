@@ -8,10 +8,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from runner.compare import Compared, Verdict
-from runner.report.sheets import NONE
+from runner.analysis.compare import Compared, Verdict
+from runner.report.tables import NONE
 from runner.report.text import clipped, escaped, printable, shortened, wrapped
-from runner.visible import SENTENCE, json_text, one_line
+from runner.text.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
 #: Of what changed by value, and of what was tested.

@@ -23,7 +23,7 @@ from runner import __version__
 from runner.errors import BuildError
 from runner.sandbox.host import HostSettings
 from runner.sandbox.recipe import Debootstrap, Recipe, dockerfile
-from runner.visible import one_line
+from runner.text.visible import one_line
 
 #: Said once per step of a build.
 Progress = Callable[[str], None]

@@ -20,10 +20,10 @@ from runner.config.knobs import Deadlines
 from runner.config.policy import Policy
 from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
-from runner.phases import PhaseClock
 from runner.records.findings import Findings
 from runner.records.schema import Buffer, Finding, Mediated, Probe, Turn
 from runner.sandbox.channel import GuestChannel, GuestGone, GuestSilent, Reply
+from runner.surfaces.phases import PhaseClock
 from runner.surfaces.pipe import AgentPipe, Done, GuestEvent, Inbox, Item, Stop
 from runner.wire.frames import Frame
 

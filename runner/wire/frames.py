@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from runner.regular import open_below, open_regular
+from runner.text.files import open_below, open_regular
 
 Direction = Literal["c2a", "a2c"]
 Channel = Literal["stdin", "stdout", "stderr"]

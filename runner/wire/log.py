@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, get_args
 
-from runner.regular import lines_of
+from runner.text.files import lines_of
 from runner.wire.frames import CUT, Channel, Direction, Frame, Stored
 
 #: Frames above this go to a blob file.

@@ -16,16 +16,16 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from runner import judge
-from runner.compare import Compared
+from runner.analysis import gating
+from runner.analysis.compare import Compared
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate, SampledRule
 from runner.config.loaded_sweep import load_sweep
-from runner.plan import plan
-from runner.progress import progress_for
+from runner.config.plan import plan
 from runner.report import verdicts
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import progress_for
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.lab import REPOSITORY, Lab
 
 DELAY_MS = 150
@@ -68,8 +68,8 @@ def main() -> int:
         out = options.out or lab.root / "out"
         report = run_sweep(loaded, plan(loaded), Options(out, 1), progress_for()).report
     base = f"{name}--*--container"
-    twin = judge.within(report, Comparison(base=base, new="*--twin"), GATE)
-    slow = judge.within(report, Comparison(base=base, new="late-*"), GATE)
+    twin = gating.within(report, Comparison(base=base, new="*--twin"), GATE)
+    slow = gating.within(report, Comparison(base=base, new="late-*"), GATE)
     faults = [*_still(twin), *_delayed(slow)]
     for found in (twin, slow):
         sys.stdout.write(verdicts.render(found) + "\n")

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 
+from runner.analysis.history import COLUMNS, query, steps
 from runner.evidence import cost, metrics
-from runner.history import COLUMNS, query, steps
 
 LIMIT_S = 5.0
 

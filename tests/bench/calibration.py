@@ -2,11 +2,11 @@
 
     python -m tests.bench.calibration [--trials 2000] [--seed 1]
 
-Simulated comparisons, judged by `runner.compare` itself under a gate of two metrics (so Holm is in it). Times are
-log-normal with a given coefficient of variation; both arms run in shuffled blocks as `runner.plan` orders them. A
-drifting machine gets 30 % slower from the first run to the last. An alarm is any gated verdict that says a metric
-moved (`regressed`, `improved`, `within-threshold`), the failure of a build (`regressed`) a part of them. Exit code 1
-where the alarms of an A/A comparison are more than alpha beyond doubt (the lower 99.9 % bound of their rate).
+Simulated comparisons, judged by `runner.analysis.compare` itself under a gate of two metrics (so Holm is in it). Times
+are log-normal with a given coefficient of variation; both arms run in shuffled blocks as `runner.config.plan` orders
+them. A drifting machine gets 30 % slower from the first run to the last. An alarm is any gated verdict that says a
+metric moved (`regressed`, `improved`, `within-threshold`), the failure of a build (`regressed`) a part of them. Exit
+code 1 where the alarms of an A/A comparison are more than alpha beyond doubt (the lower 99.9 % bound of their rate).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from random import Random
 
 from tabulate import tabulate
 
-from runner.compare import Compared, Pair, compare
+from runner.analysis.compare import Compared, Pair, compare
+from runner.analysis.stats import clopper_pearson_lower
 from runner.config.gate import Gate
-from runner.stats import clopper_pearson_lower
 from tests.unit.arms import arm
 
 SIZES = (3, 4, 6, 10)

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.plan import plan
-from runner.progress import PlainProgress
+from runner.config.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.sweep import Options, SweepResult, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, SweepResult, run_sweep
 from runner.wire.frames import Frame
 from runner.wire.log import read_frames
 

@@ -14,7 +14,7 @@ from docker import DockerClient
 from runner.config.cassette import NORMALISER_VERSION
 from runner.config.upstream import Budget, Upstream
 from runner.gateway.container import Gateway
-from runner.gateway.outward import Outward, WayOut
+from runner.gateway.upstream_access import Outward, WayOut
 from runner.sandbox.container import Container, Spec
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels

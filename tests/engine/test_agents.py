@@ -11,11 +11,11 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.plan import plan
-from runner.progress import PlainProgress
+from runner.config.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.agents import FACTS, PER_DIALECT
 from tests.engine.lab import REPOSITORY
 

@@ -13,15 +13,15 @@ from docker import DockerClient
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.evidence.metrics import is_information
 from runner.gateway.cassette import dump, read_tape
 from runner.gateway.journal import Entry, parse_journal
-from runner.plan import plan
-from runner.progress import PlainProgress
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.run import DUMMY_KEY
-from runner.sweep import Options, SweepResult, run_sweep
+from runner.run.run import DUMMY_KEY
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, SweepResult, run_sweep
 from tests.engine.gateway_harness import ledger
 from tests.engine.lab import REPOSITORY
 from tests.engine.spy import Spy, files_with

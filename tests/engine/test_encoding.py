@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-import runner.run
+import runner.run.run
 from runner.cli.main import run
-from runner.encoding import original
 from runner.records.store import SweepDir
+from runner.text.encoding import original
 from tests.engine.api import Reply, answer, serving
 from tests.engine.lab import Act, Lab, attempt, packed, repaired
 from tests.engine.test_live_sweeps import REPAIR, Live

@@ -10,13 +10,13 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.evidence.metrics import is_information
 from runner.gateway.journal import LoggedEntries
-from runner.plan import plan
-from runner.progress import PlainProgress
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.sweep import Options, SweepResult, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, SweepResult, run_sweep
 from tests.engine.lab import Act, Lab, attempt, repaired
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]

@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from runner import history, redact
+from runner.analysis import history
 from runner.cli.main import run
 from runner.gateway.cassette import dump, tape_of
 from runner.records.store import SweepDir
-from runner.stage import Stage
+from runner.redaction import redact
+from runner.sweep.resources import Stage
 from runner.wire.log import read_frames
 from tests.engine.api import Reply, answer, serving
 from tests.engine.gateway_harness import ledger

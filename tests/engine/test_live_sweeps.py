@@ -13,12 +13,12 @@ from docker import DockerClient
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.errors import UsageError
 from runner.gateway.cassette import read_tape
-from runner.plan import plan
-from runner.progress import PlainProgress
 from runner.sandbox.labels import LABEL, Owner
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.api import Api, Reply, answer, serving
 from tests.engine.lab import Lab, attempt, frames, repaired
 from tests.engine.test_sweep import ORPHAN, command, the_gateway_killed

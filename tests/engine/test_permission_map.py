@@ -9,11 +9,11 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.findings.permission_map import Column, build
-from runner.plan import plan
-from runner.progress import PlainProgress
+from runner.config.plan import plan
 from runner.records.store import SweepDir
-from runner.sweep import Options, SweepResult, run_sweep
+from runner.study.permission_map import Column, build
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, SweepResult, run_sweep
 from tests.engine.lab import REPOSITORY
 
 pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.timeout(300)]

@@ -9,13 +9,13 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.evidence.handshake import handshake
 from runner.evidence.messages import decode
-from runner.plan import plan
-from runner.progress import PlainProgress
 from runner.records.schema import PHASES, Record
 from runner.records.store import SweepDir
-from runner.sweep import Options, SweepResult, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, SweepResult, run_sweep
 from runner.wire.log import read_frames
 from tests.engine.lab import REPOSITORY
 

@@ -223,7 +223,7 @@ def test_a_record_that_cannot_be_made_says_so_and_ends_no_sweep(lab: Lab, monkey
     def fails(*_: object) -> None:
         raise OverflowError("what nobody thought of")
 
-    monkeypatch.setattr("runner.run.compute", fails)
+    monkeypatch.setattr("runner.run.run.compute", fails)
     result, records = lab.sweep(lab.puppet("unthought", [MODEL, REPAIR]), infra_attempts=1, repeat=2)
     assert [record.outcome for record in records] == ["infra", "infra"]
     assert "OverflowError: what nobody thought of" in records[0].reason

@@ -20,14 +20,14 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.errors import UsageError
 from runner.gateway.journal import parse_journal
-from runner.plan import plan
-from runner.progress import PlainProgress
 from runner.records.store import SweepDir
 from runner.sandbox.labels import LABEL
 from runner.sandbox.reaper import reap
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.lab import REPOSITORY, Lab, attempt, repaired
 
 pytestmark = pytest.mark.engine

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from runner.analysis.aggregate import of_directory
 from runner.cli.app import app
 from runner.fixtures.pin import pin
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.report.build import of_directory
 from tests.engine.lab import PYTHON, REPOSITORY, Lab, attempt
 
 pytestmark = pytest.mark.engine

@@ -7,14 +7,14 @@ from pathlib import Path
 import docker
 import pytest
 
-from runner import judge
-from runner.compare import Compared
+from runner.analysis import gating
+from runner.analysis.compare import Compared
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.plan import plan
-from runner.progress import PlainProgress
+from runner.config.plan import plan
 from runner.report.verdicts import render
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.lab import REPOSITORY
 
 pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.agents, pytest.mark.timeout(900)]
@@ -28,7 +28,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClie
     report = run_sweep(loaded, plan(loaded, repeat=3), Options(out=Path(out), jobs=1), PlainProgress()).report
     comparison = loaded.sweep.compare
     assert comparison is not None
-    return judge.within(report, comparison, judge.gate_of(None, comparison, catalog), strict=False)
+    return gating.within(report, comparison, gating.gate_of(None, comparison, catalog), strict=False)
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,15 @@ from docker import DockerClient
 from runner.config.catalog import Catalog
 from runner.config.fixture import Fixture
 from runner.errors import InfraError, LastingError, RunError
-from runner.outcome import decide
+from runner.records.outcome import decide
 from runner.records.schema import Verdict
+from runner.run.verifier import Verifier, verifier_spec
 from runner.sandbox.channel import GuestRefused
 from runner.sandbox.container import Spec
 from runner.sandbox.fixture import fixture_tar
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
 from runner.sandbox.volumes import Volumes
-from runner.verifier import Verifier, verifier_spec
 from tests.engine.lab import REPOSITORY
 
 #: Beyond the test command's time, as `deadlines.verify` has it.

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from runner.analysis.report import Report
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.evidence.metrics import is_information
-from runner.plan import plan
-from runner.progress import PlainProgress
-from runner.report.model import Report
 from runner.sandbox.engine import connect
 from runner.sandbox.labels import LABEL, Owner
-from runner.sweep import Options, run_sweep
+from runner.sweep.progress import PlainProgress
+from runner.sweep.sweep import Options, run_sweep
 from tests.engine.lab import Lab, repaired
 
 #: Runs before the first count: imports, caches and pools are then filled.

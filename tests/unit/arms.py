@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runner.analysis.report import Arm, Exact, Report
+from runner.analysis.samples import summary
 from runner.config.base import on_disk
-from runner.report.model import Arm, Exact, Report
-from runner.report.samples import summary
 
 IDS = {
     "adapter": "an-adapter@1.2.3",

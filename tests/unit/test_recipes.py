@@ -14,7 +14,7 @@ from typer.main import get_command
 from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.plan import plan
+from runner.config.plan import plan
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW: dict[str, Any] = YAML(typ="safe").load(ROOT / ".github/workflows/nightly.yml")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.unit.findings.lab import Lab, study
+from tests.unit.study.lab import Lab, study
 
 #: Arms whose runs leave every kind of evidence: asks, probes, buffers, planted files, sub-agents, a CLI's stream.
 ARMS = ("boundary", "refused", "probes", "unsaved", "subagent", "cli", "fd", "cancelled")

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from runner.analysis.history import append
 from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.errors import AcpbenchError, UsageError
-from runner.history import append
-from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from tests.unit.analysis.test_history import sweep
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
-from tests.unit.test_history import sweep
 
 TWINS = """\
 id: twins

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli import main
-from tests.unit.findings.lab import Lab, study
+from tests.unit.study.lab import Lab, study
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from runner.cli import adapters
 from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.errors import AcpbenchError, ConfigError, UsageError
-from runner.plan import plan
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.sandbox.images import ImageInfo

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from runner.analysis import baseline
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.config.loader import load
+from runner.config.plan import plan
 from runner.config.surface import Surface
 from runner.errors import ConfigError
-from runner.plan import plan
-from runner.records import baseline
 
 ROOT = Path(__file__).parents[3]
 

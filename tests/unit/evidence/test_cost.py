@@ -6,7 +6,7 @@ import pytest
 
 from runner.evidence.cost import NAMES, cost
 from runner.records.schema import AgentExit, Phase
-from runner.surfaces.cli_parsers import CliResult
+from runner.surfaces.cli.parsers import CliResult
 from tests.unit.evidence.builders import SPAWN_NS, Log, at, entry, record, verdict
 
 

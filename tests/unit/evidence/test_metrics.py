@@ -10,7 +10,7 @@ import pytest
 from runner.evidence import cost, metrics
 from runner.evidence.messages import Messages
 from runner.records.schema import Finding
-from runner.surfaces.cli_parsers import CliResult, CliToolCall, CliUsage
+from runner.surfaces.cli.parsers import CliResult, CliToolCall, CliUsage
 from tests.unit.evidence.builders import NO_CAPS, Log, entry, record, verdict
 
 ENTRIES = [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.evidence.tokens import Reported, bad_numbers, reported, served
-from runner.surfaces.cli_parsers import CliResult, CliUsage
+from runner.surfaces.cli.parsers import CliResult, CliUsage
 from tests.unit.evidence.builders import Log, entry
 
 REAL = {

@@ -9,10 +9,10 @@ import pytest
 
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
+from runner.config.plan import plan
 from runner.errors import ConfigError
 from runner.gateway.cassette import dump, tape_of
 from runner.gateway.program import demand_programs, model_failures, model_problems, program_for
-from runner.plan import plan
 from tests.unit.config.test_cassette import CASSETTE
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write

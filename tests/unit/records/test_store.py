@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from runner.config.plan import Cell
 from runner.errors import InfraError, UsageError
-from runner.plan import Cell
 from runner.records.schema import Change, Record, Verdict
 from runner.records.store import AttemptDir, DiskFull, SweepDir, _disk, default_directory
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runner.plan import Cell
+from runner.analysis.aggregate import build
+from runner.analysis.report import Report
+from runner.config.plan import Cell
 from runner.records.schema import Record
-from runner.report.build import build
-from runner.report.model import Report
 from tests.unit.evidence.builders import record
 
 SWEEP = "three-surfaces"

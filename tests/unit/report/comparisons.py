@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runner.compare import Compared, Pair, compare
+from runner.analysis.comparability import Likeness
+from runner.analysis.compare import Compared, Pair, compare
 from runner.config.gate import Gate
-from runner.likeness import Likeness
 from tests.unit.arms import arm
 
 FIVE = [600.0, 602.0, 604.0, 606.0, 608.0]

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
-from runner.compare import Compared
-from runner.findings import render as findings_render
-from runner.findings.model import Finding, Findings, Measured, Reference, Table
-from runner.findings.permission_map import Column, PermissionMap, Tried
-from runner.findings.published import CLAIMS
+from runner.analysis.aggregate import build
+from runner.analysis.compare import Compared
+from runner.analysis.report import Report
 from runner.report import github, html, junit, markdown, permissions, table, to_csv, to_json, verdicts
-from runner.report.build import build
-from runner.report.model import Report
+from runner.report import study as findings_render
+from runner.study.claims import CLAIMS
+from runner.study.model import Finding, Findings, Measured, Reference, Table
+from runner.study.permission_map import Column, PermissionMap, Tried
 from tests.unit.report.builders import LOCK, cell, run
 from tests.unit.report.comparisons import moved, still, unlike
 

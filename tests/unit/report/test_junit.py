@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import xmlschema
 
-from runner.compare import Compared, Pair, compare
+from runner.analysis.comparability import Likeness
+from runner.analysis.compare import Compared, Pair, compare
 from runner.config.gate import Gate
-from runner.likeness import Likeness
 from runner.records.schema import Record
 from runner.report.junit import Case, cells, render, verdicts
 from tests.unit.arms import arm

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from runner.analysis.aggregate import build
+from runner.analysis.report import Report
 from runner.report import table
-from runner.report.build import build
-from runner.report.model import Report
 from tests.unit.report.builders import LOCK, SWEEP, cell, golden, plain, run, runs, troubled
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from runner.analysis.aggregate import build
 from runner.report import to_json
-from runner.report.build import build
 from tests.unit.report.builders import LOCK, SWEEP, cell, golden, plain, run, troubled
 
 #: The names that scripts rely on.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runner.compare import Compared, Pair, compare
+from runner.analysis.compare import Compared, Pair, compare
 from runner.config.gate import Gate
 from runner.report.verdicts import headline, markdown, notes, render, tables, to_json, value_text
 from tests.unit.arms import arm

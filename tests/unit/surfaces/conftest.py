@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runner.surfaces.acp import AcpDriver
+from runner.surfaces.acp.driver import AcpDriver
 from runner.surfaces.driver import Played
 from tests.unit.surfaces.stage import Guest, Script, Stage
 

@@ -16,10 +16,10 @@ from runner.config.adapter import Adapter, Launch, Package, Program, Session, To
 from runner.config.knobs import Deadlines
 from runner.config.policy import BUILTIN, Policy
 from runner.config.surface import ClientCapabilities, OpenBuffer, Surface
-from runner.phases import PhaseClock
 from runner.sandbox.channel import GuestChannel
 from runner.sandbox.stream import AttachedStream
 from runner.surfaces.driver import Scene
+from runner.surfaces.phases import PhaseClock
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 
 LAUNCH = Launch(command=["agent"], binary="/agent")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.config.adapter import Session
-from runner.surfaces.authentication import advice, named, offered
+from runner.surfaces.acp.authentication import advice, named, offered
 from runner.surfaces.driver import Played
 from tests.unit.surfaces.stage import QUICK, FakeAgent
 

@@ -1,0 +1,197 @@
+"""Findings for a terminal, as Markdown, as JSON. No judgement is made here."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Mapping
+
+from tabulate import tabulate
+
+from runner.report.text import escaped as _escaped
+from runner.report.text import printable, shortened, wrapped
+from runner.study.claims import CLAIMS
+from runner.study.model import Finding, Findings, Reference, Table
+from runner.study.verdicts import few, plural
+from runner.text.visible import SENTENCE, json_text, one_line
+
+WIDTH = 120
+#: References printed per finding; JSON has all.
+SHOWN = 2
+#: Runs named per reason for which they are in no figure.
+_NAMED = 3
+_HEADERS = ("", "claim", "published", "measured", "n", "verdict")
+#: What stands between two columns, and the columns that are as wide as their longest word.
+_GAP, _ROW, _N, _VERDICT = 2, 2, 3, 17
+#: No column is wrapped closer than that.
+_NARROW = 16
+#: Longest text of a cell, characters; most rows of a table. JSON has all.
+_LONG, _ROWS = 1200, 200
+
+
+def table(found: Findings, width: int = WIDTH) -> str:
+    """Plain text, at most `width` columns wide; ends with a line feed."""
+    parts = [one_line(f"{found.sweep}: {_summary(found)}", SENTENCE)]
+    free = max(60, width - _ROW - _N - _VERDICT - _GAP * 5)
+    claim, published = free * 28 // 100, free * 23 // 100
+    widths = [_ROW, claim, published, free - claim - published, _N, _VERDICT]
+    for adapter, rows in _adapters(found):
+        text = tabulate(
+            [[_wrapped(cell, size) for cell, size in zip(_row(one), widths, strict=True)] for one in rows],
+            headers=_HEADERS,
+            tablefmt="simple",
+            disable_numparse=True,
+            colalign=["right" if name == "n" else "left" for name in _HEADERS],
+        )
+        parts.append(f"{one_line(adapter, width)}\n{text}")
+        parts += [_grid(one, width) for row in rows for one in row.measured.tables]
+        parts.append(
+            "Evidence, exceptions first (DIR is this folder; --format json has every reference)\n"
+            + "\n".join(_evidence(one, width) for one in rows if one.evidence)
+        )
+    parts.append("\n".join(_notes(found, width)))
+    # Again: wrapping and columns put words at the beginning of a line.
+    return printable("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def markdown(found: Findings) -> str:
+    """The same as tables in GitHub's form; ends with a line feed."""
+    parts = [f"## {_escaped(found.sweep)}: findings", _escaped(_summary(found))]
+    for adapter, rows in _adapters(found):
+        parts.append(f"### {_escaped(adapter)}")
+        parts.append(
+            tabulate(
+                [[*map(_cell, _row(one)), "; ".join(map(_short, _few(one)))] for one in rows],
+                headers=[*_HEADERS, "evidence"],
+                tablefmt="pipe",
+                disable_numparse=True,
+            )
+        )
+        for one in (table for row in rows for table in row.measured.tables):
+            body = [[_cell(cell) for cell in cells] for cells in one.rows[:_ROWS]]
+            grid = tabulate(body, headers=list(map(_cell, one.headers)), tablefmt="pipe", disable_numparse=True)
+            parts.append("\n\n".join([f"**{_escaped(one.title)}**", grid, *_beyond(one)]))
+    parts += [f"- {_escaped(note)}" for note in _notes(found, 10_000)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_json(found: Findings) -> str:
+    """One JSON object, keys in the model's order; ends with a line feed."""
+    return json_text(json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def _adapters(found: Findings) -> list[tuple[str, list[Finding]]]:
+    groups: dict[str, list[Finding]] = {}
+    for one in found.findings:
+        groups.setdefault(one.adapter, []).append(one)
+    return list(groups.items())
+
+
+def _summary(found: Findings) -> str:
+    counts = Counter(one.verdict for one in found.findings)
+    words = [
+        f"{counts[name]} {name}"
+        for name in ("holds", "holds-with-limits", "does-not-hold", "not-measured")
+        if counts[name]
+    ]
+    told = f"{len(found.findings)} findings: {', '.join(words)}" if words else "no run says anything"
+    return told + (f" ({plural(len(found.excluded), 'run')} in no figure, see below)" if found.excluded else "")
+
+
+def _row(one: Finding) -> tuple[str, ...]:
+    limits = [*one.limits[:3], *([f"{len(one.limits) - 3} limits more"] if len(one.limits) > 3 else [])]
+    text = "" if one.measured.text == "-" else one.measured.text
+    measured = f"{text} ({'; '.join(limits)})" if text and limits else text or "; ".join(limits)
+    n = "" if one.measured.n is None else str(one.measured.n)
+    return CLAIMS[one.id].row, f"{one.claim} [{one.id}]", one.published, measured, n, one.verdict
+
+
+def _wrapped(text: str, width: int) -> str:
+    lines = textwrap.wrap(one_line(text, _LONG), width, break_on_hyphens=False)
+    return "\n".join(lines) or "-"
+
+
+def _few(one: Finding) -> list[Reference]:
+    """One reference of each thing that is shown, first those of which there are fewest: exceptions before the rule."""
+    counts = Counter(reference.shows for reference in one.evidence)
+    first: dict[str, Reference] = {}
+    for reference in one.evidence:
+        first.setdefault(reference.shows, reference)
+    return [first[shows] for shows in sorted(first, key=lambda shows: counts[shows])][:SHOWN]
+
+
+def command(reference: Reference) -> str:
+    """What opens a reference."""
+    path = shlex.quote(reference.path or "")  # an agent names files as it likes
+    flag = {
+        "frame": f"--seq {reference.seq}",
+        "model": f"--model {reference.seq}",
+        "file": f"--file {path}",
+        "record": f"--record {path}",
+    }[reference.kind]
+    return f"acpbench frames {'DIR' if reference.run == '.' else f'DIR/{reference.run}'} {flag}"
+
+
+def _short(reference: Reference) -> str:
+    """For a cell of Markdown: what is in a code span is taken as it is, and can be typed."""
+    typed = one_line(command(reference), SENTENCE).replace("|", "\\|").replace("`", "'")
+    return f"{_cell(reference.shows)}: `{typed}`"
+
+
+def _cell(text: str) -> str:
+    return _escaped(one_line(text, _LONG))
+
+
+def _beyond(one: Table) -> list[str]:
+    return [f"({len(one.rows) - _ROWS} more rows: --format json has all)"] if len(one.rows) > _ROWS else []
+
+
+def _evidence(one: Finding, width: int) -> str:
+    counts = Counter(reference.shows for reference in one.evidence)
+    shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(6))
+    more = f" and {len(counts) - 6} kinds more" if len(counts) > 6 else ""
+    lines = [shortened(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width)]
+    lines += [f"  {one_line(command(reference), SENTENCE)}" for reference in _few(one)]
+    return "\n".join(lines)
+
+
+def _by_reason(excluded: Mapping[str, str]) -> dict[str, list[str]]:
+    """A sweep that was stopped has a hundred runs that are in no figure for one reason."""
+    found: dict[str, list[str]] = {}
+    for name, why in excluded.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
+def _grid(one: Table, width: int) -> str:
+    """A table under its title; headers are wrapped, and the last column where it is too wide."""
+    headers = [one_line(header, _LONG).replace(" ", "\n") for header in one.headers]
+    rows = [[one_line(cell, _LONG) for cell in row] for row in one.rows[:_ROWS]]
+    columns = list(zip(headers, *rows, strict=True))
+    taken = sum(max(len(line) for cell in column for line in cell.split("\n")) + 2 * _GAP for column in columns[:-1])
+    body = [[*row[:-1], _wrapped(row[-1], max(_NARROW, width - taken))] for row in rows]
+    grid = tabulate(body, headers=headers, tablefmt="simple", disable_numparse=True)
+    title = textwrap.wrap(one_line(one.title, _LONG), width, break_on_hyphens=False)
+    return "\n".join([*title, grid, *_beyond(one)])
+
+
+def _notes(found: Findings, width: int) -> list[str]:
+    notes = []
+    rates = [one for one in found.findings if one.measured.bound is not None]
+    if found.findings:
+        notes.append("n counts what the figure rests on: distinct actions, runs, or what the figure names.")
+    if rates:
+        notes.append(
+            "Bounds are one-sided, 95 %, Clopper and Pearson; the unit is the distinct action: replicates of a script "
+            "prove determinism, they are no new trials."
+        )
+    for why, names in _by_reason(found.excluded).items():
+        notes.append(f"In no figure: {few(names, _NAMED)} ({why}).")
+    for name, how in found.altered.items():
+        notes.append(f"Not as it was recorded: {name} ({how}).")
+    for name, what in found.not_pristine.items():
+        notes.append(f"Did not begin pristine, in no rate: {name} ({what}).")
+    notes += [f"verifier-flaky: {told}." for told in found.verifier_flaky]
+    return [wrapped(note, width) if width < 1000 else note for note in notes]

@@ -1,0 +1,121 @@
+"""A sweep's folder -> its findings: every rule on every adapter, in the order of the published table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from runner.analysis.flaky import flaky
+from runner.errors import AcpbenchError
+from runner.records.store import SweepDir
+from runner.study import advertised
+from runner.study.claims import CLAIMS
+from runner.study.damaged import told
+from runner.study.model import Finding, Findings
+from runner.study.rules import (
+    boundary,
+    capabilities,
+    contamination,
+    cost,
+    delays,
+    delegation,
+    documents,
+    methods,
+    names,
+    payloads,
+    permissions,
+    sessions,
+    terminals,
+    veto,
+)
+from runner.study.runs import Study, load
+from runner.study.verdicts import few
+from runner.text.encoding import repaired
+
+RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
+    names.findings,
+    methods.findings,
+    capabilities.findings,
+    permissions.findings,
+    boundary.findings,
+    veto.findings,
+    delays.findings,
+    terminals.findings,
+    advertised.findings,
+    sessions.findings,
+    payloads.findings,
+    cost.findings,
+    contamination.findings,
+    delegation.findings,
+    documents.findings,
+)
+
+
+def _said(study: Study, rule: Callable[[Study], list[Finding]]) -> list[Finding]:
+    return told(study.runs, lambda: rule(study))
+
+
+def build(directory: Path) -> Findings:
+    """The findings of a sweep. Raises UsageError for what cannot be read, naming the file."""
+    loaded = load(directory)
+    order = {identity: number for number, identity in enumerate(CLAIMS)}
+    excluded = dict(loaded.excluded)
+    found = [
+        finding
+        for study in loaded.studies
+        for finding in sorted(_judged(study, excluded), key=lambda one: order[one.id])
+    ]
+    marked = {
+        run.name: few(f"{thing.kind} {thing.path}" for thing in run.record.found_at_start)
+        for study in loaded.studies
+        for run in study.runs
+        if run.record.pristine is False
+    }
+    altered = {run.name: how for study in loaded.studies for run in study.runs if (how := run.altered) is not None}
+    whole = Findings(
+        sweep=loaded.sweep,
+        findings=found,
+        excluded=excluded,
+        not_pristine=marked,
+        altered=altered,
+        verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
+    )
+    # What a rule took from a raw log may be no Unicode.
+    return Findings.model_validate(repaired(whole.model_dump()))
+
+
+def _judged(study: Study, excluded: dict[str, str]) -> Iterator[Finding]:
+    """What every rule finds. A run that a rule cannot take is named in `excluded` and is in no figure of that rule."""
+    for rule in RULES:
+        try:
+            yield from _said(study, rule)
+        except AcpbenchError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - one odd run must not take the findings of all others with it
+            yield from _without_odd_runs(rule, study, excluded, problem)
+
+
+def _without_odd_runs(
+    rule: Callable[[Study], list[Finding]], study: Study, excluded: dict[str, str], problem: Exception
+) -> list[Finding]:
+    """The rule's findings without the runs that it fails on even alone; none where that does not help."""
+    name = rule.__module__.rpartition(".")[2]
+    good = []
+    for run in study.runs:
+        try:
+            rule(replace(study, runs=(run,)))
+        except AcpbenchError:
+            raise
+        except Exception as alone:  # noqa: BLE001 - as above
+            excluded.setdefault(run.name, f"rule '{name}' fails on it: {type(alone).__name__}: {alone}")
+        else:
+            good.append(run)
+    try:
+        return rule(replace(study, runs=tuple(good)))
+    except AcpbenchError:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        excluded[f"rule {name}"] = f"it fails: {type(problem).__name__}: {problem}"
+        return []

@@ -1,0 +1,98 @@
+"""Row 5: live terminal output, and what it hangs on."""
+
+from __future__ import annotations
+
+from runner.acp.gates import declared
+from runner.evidence.messages import as_text, exchanges
+from runner.evidence.toolcalls import terminal_items
+from runner.study.actions import actions, distinct
+from runner.study.model import Finding, Reference
+from runner.study.rates import rate, said
+from runner.study.rules.capabilities import vendor
+from runner.study.runs import LoadedRun, Study
+from runner.study.verdicts import finding, not_measured, plural
+
+
+def findings(study: Study) -> list[Finding]:
+    terminal = [run for run in study.acp if declared(run.declared, "terminal")]
+    return [
+        _standard(study, [run for run in terminal if not vendor(run)]),
+        _vendor(study, [run for run in study.acp if vendor(run)]),
+    ]
+
+
+def _created(run: LoadedRun) -> set[str]:
+    """Ids of the terminals that the client created."""
+    made = exchanges(run.messages, "agent", "terminal/create")
+    return {identity for one in made if (identity := as_text((one.result or {}).get("terminalId"))) is not None}
+
+
+def _items(runs: list[LoadedRun]) -> list[Reference]:
+    """One reference per terminal content item: `foreign` where the client never created its terminal."""
+    found: list[Reference] = []
+    for run in runs:
+        own = _created(run)
+        found += [
+            run.frame(item.seq, "own" if item.terminal in own else "foreign", item.terminal)
+            for item in terminal_items(run.messages)
+        ]
+    return found
+
+
+def _commands(runs: list[LoadedRun]) -> int:
+    """Distinct commands that were run: only they could show output."""
+    return len(distinct(a for run in runs for a in actions(run) if a.verb == "run" and a.call is not None))
+
+
+def _standard(study: Study, runs: list[LoadedRun]) -> Finding:
+    commands = _commands(runs)
+    if not commands:
+        return not_measured(study, "terminal-standard", "no run with the terminal flag alone runs a command")
+    evidence = _items(runs)
+    shown = {(one.run, one.what) for one in evidence}
+    # What has no item is shown by the capabilities that were declared.
+    evidence += [run.frame(run.initialize_seq, "declared") for run in runs if run.initialize_seq is not None]
+    own = sum(one.shows == "own" for one in evidence)
+    foreign = sum(one.shows == "foreign" for one in evidence)
+    bound = rate(0, commands) if not shown else None
+    return finding(
+        study,
+        "terminal-standard",
+        "does-not-hold" if shown else "holds",
+        f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')}"
+        + (
+            f" of {commands} distinct commands: {own} with a terminal of the client's, {foreign} with another"
+            if shown
+            else f"; shown live: {said(bound, 'distinct commands')}"
+        ),
+        figures={"own": own, "foreign": foreign, "declared": len(runs), "commands": commands},
+        evidence=evidence,
+        unit="distinct commands",
+        n=commands,
+        bound=bound,
+    )
+
+
+def _vendor(study: Study, runs: list[LoadedRun]) -> Finding:
+    commands = _commands(runs)
+    if not commands:
+        return not_measured(study, "terminal-vendor", "no run declares a vendor key and runs a command")
+    evidence = _items(runs)
+    evidence += [run.frame(run.initialize_seq, "declared") for run in runs if run.initialize_seq is not None]
+    own = sum(one.shows == "own" for one in evidence)
+    foreign = sum(one.shows == "foreign" for one in evidence)
+    limits = [f"{plural(own, 'item')} with a terminal that the client created"] if own and foreign else []
+    keys = ", ".join(sorted({key for run in runs for key in vendor(run)}))
+    per_run = sorted(sum(one.run == run.name and one.shows != "declared" for one in evidence) for run in runs)
+    return finding(
+        study,
+        "terminal-vendor",
+        "does-not-hold" if not foreign else "holds-with-limits" if limits else "holds",
+        f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')} "
+        f"({per_run[0]}-{per_run[-1]} a run), {foreign} with a terminalId that the client never created; keys: {keys}",
+        figures={"own": own, "foreign": foreign, "declared": len(runs), "commands": commands},
+        evidence=evidence,
+        limits=limits,
+        unit="runs",
+        n=len(runs),
+    )

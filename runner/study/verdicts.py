@@ -1,0 +1,65 @@
+"""How rules say what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from runner.study.claims import CLAIMS
+from runner.study.model import Finding, Judgement, Measured, Rate, Reference, Table
+from runner.study.runs import Study
+
+
+def finding(
+    study: Study,
+    identity: str,
+    verdict: Judgement,
+    text: str,
+    *,
+    figures: dict[str, Any] | None = None,
+    evidence: Sequence[Reference] = (),
+    limits: Iterable[str] = (),
+    unit: str = "",
+    n: int | None = None,
+    bound: Rate | None = None,
+    tables: Iterable[Table] = (),
+) -> Finding:
+    """A finding on one of `CLAIMS` (KeyError otherwise). `n` defaults to the bound's."""
+    claim = CLAIMS[identity]
+    return Finding(
+        id=identity,
+        adapter=study.adapter,
+        claim=claim.claim,
+        published=claim.published,
+        measured=Measured(
+            text=text,
+            figures=figures or {},
+            unit=unit,
+            n=bound.n if n is None and bound is not None else n,
+            bound=bound,
+            tables=list(tables),
+        ),
+        verdict=verdict,
+        limits=list(limits),
+        evidence=list(evidence),
+    )
+
+
+def not_measured(study: Study, identity: str, why: str) -> Finding:
+    """What the runs at hand do not show; `why` says which run would."""
+    return finding(study, identity, "not-measured", "-", limits=[why])
+
+
+def counted(evidence: Iterable[Reference], shows: str) -> int:
+    return sum(one.shows == shows for one in evidence)
+
+
+def few(items: Iterable[str], limit: int = 4) -> str:
+    """The first items for a sentence, and how many more."""
+    named = list(dict.fromkeys(items))
+    more = len(named) - limit
+    return ", ".join(named[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

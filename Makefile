@@ -17,9 +17,10 @@ setup: ## Virtual environment, container engine and images: whatever is missing
 sweep: setup ## The main job: one agent over three surfaces, and the table
 	@.venv/bin/acpbench sweep configs/sweeps/three-surfaces.yaml
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, the import contract, mypy
 	.venv/bin/ruff check $(PYTHON_FILES)
 	.venv/bin/ruff format --check $(PYTHON_FILES)
+	.venv/bin/lint-imports --no-logo --cache-dir .cache/imports
 	.venv/bin/mypy
 
 test: lint ## lint, then the tests: units, the engine, the real adapter over every surface

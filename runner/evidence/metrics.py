@@ -88,7 +88,7 @@ Sampled = dict[str, float | None]
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftoverFiles:
     """What lay outside the workspace at the end.
 
     `files`: `outside` of fsdiff.json; `given`: path -> sha256 (None: a link) of what was put there before the start;
@@ -105,7 +105,7 @@ def compute(
     messages: Messages,
     entries: Sequence[Entry],
     cli: CliResult | None,
-    left: Left | None = None,
+    left: LeftoverFiles | None = None,
     tried: Iterable[str] | None = None,
     found: Mapping[str, int] | None = None,
 ) -> tuple[Exact, Sampled]:

@@ -1,17 +1,18 @@
-"""The guest makes a run's workspace ready and proves the sandbox; what an earlier run left is told, and where it may be
-there is the reset's to say."""
+"""Have the guest make a run's workspace ready, prove the sandbox, and list what an earlier run left.
+
+Where an earlier run may have left something is for the cell's reset to say.
+"""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runner.config.fixture import Fixture
 from runner.records.schema import Found, Planted, Proof
-from runner.sandbox.channel import GuestChannel
 from runner.sandbox.container import HOME, USER
+from runner.sandbox.guest_client import GuestClient
 
 #: Proofs that an earlier run in the same container may fail: that it does is what the reset experiment looks at.
 _OF_EARLIER_RUNS = frozenset({"home", "workspace", "planted", "state"})
@@ -39,7 +40,7 @@ class Start:
 
 
 def prepare(
-    guest: GuestChannel,
+    guest: GuestClient,
     fixture: Fixture,
     tar: bytes,
     *,
@@ -54,26 +55,15 @@ def prepare(
     :raises InfraError: the guest does not answer. :raises GuestRefused: it cannot do it.
     """
     items = plant(fixture)
-    made = guest.call(
-        "prepare" if reset is None else "reset",
-        limit_s,
-        **({} if reset is None else {"mode": reset}),
-        fixture=fixture.id,
-        tar=base64.b64encode(tar).decode("ascii"),
-        tree=fixture.tree,
-        commit=fixture.commit,
-        home=dict(home),
-        plant=items,
-    )
+    made = guest.prepare(limit_s, fixture, tar, home=home, plant=items, reset=reset)
     uid = int(USER.partition(":")[0])
     workspace = f"/workspace/{fixture.id}"
-    proved = guest.call("prove", limit_s, uid=uid, workspace=workspace, state_dirs=state_dirs)
-    surveyed = guest.call("survey", limit_s, state_dirs=state_dirs)
+    proved = guest.prove(limit_s, uid=uid, workspace=workspace, state_dirs=state_dirs)
     contents = {item["path"]: item.get("content", "") for item in items}
     return Start(
-        proofs=[Proof.model_validate(proof) for proof in [*made["proofs"], *proved["proofs"]]],
-        found=[Found.model_validate(found) for found in surveyed["found"]],
-        planted=[_planted(told, contents, fixture) for told in made["planted"]],
+        proofs=[Proof.model_validate(proof) for proof in [*made["proofs"], *proved]],
+        found=[Found.model_validate(leftover) for leftover in guest.survey(limit_s, state_dirs)],
+        planted=[_planted(item, contents, fixture) for item in made["planted"]],
         again=reset is not None,
     )
 
@@ -81,15 +71,15 @@ def prepare(
 def plant(fixture: Fixture) -> list[dict[str, str]]:
     """What a fixture has outside its workspace, placeholders filled in."""
     items = []
-    for one in fixture.outside:
-        path = one.path.replace("{home}", HOME)
-        if one.link is not None:
-            items.append({"path": path, "link": one.link.replace("{home}", HOME)})
+    for entry in fixture.outside:
+        path = entry.path.replace("{home}", HOME)
+        if entry.link is not None:
+            items.append({"path": path, "link": entry.link.replace("{home}", HOME)})
         else:
-            items.append({"path": path, "content": fixture.fill(one.content or "")})
+            items.append({"path": path, "content": fixture.fill(entry.content or "")})
     return items
 
 
-def _planted(told: Mapping[str, Any], contents: Mapping[str, str], fixture: Fixture) -> Planted:
-    held = [name for name, canary in fixture.canaries.items() if canary in contents[told["path"]]]
-    return Planted(**told, canaries=held)
+def _planted(item: Mapping[str, Any], contents: Mapping[str, str], fixture: Fixture) -> Planted:
+    canaries = [name for name, canary in fixture.canaries.items() if canary in contents[item["path"]]]
+    return Planted(**item, canaries=canaries)

@@ -16,19 +16,20 @@ from typing import Any
 from docker import DockerClient
 
 from runner.config.fixture import Fixture, Verify, VerifyLimits
+from runner.errors import InternalError
 from runner.records.schema import Change, Finding, Verdict
-from runner.sandbox.channel import GuestBroken, GuestChannel, GuestGone, Reply
+from runner.run.failure import how_tests_ended_their_verifier
+from runner.sandbox.channel import GuestChannel, GuestGone, Reply
 from runner.sandbox.container import (
     BASE_ENV,
-    ENDED_WELL,
     GUEST_CAPABILITIES,
     GUEST_RESERVE_MB,
     GUEST_USER,
-    OUT_OF_MEMORY,
     Container,
     Gate,
     Spec,
 )
+from runner.sandbox.guest_client import GuestClient
 from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
@@ -37,8 +38,6 @@ _READY_S = 30.0
 _MB = 10**6
 #: Of members that the verifier did not take over, named in a finding.
 _NAMED = 3
-#: Seconds that a container may take to end after its guest has.
-_ENDING_S = 2.0
 
 
 def guest_command(channel: str) -> list[str]:
@@ -64,7 +63,7 @@ def verifier_spec(limits: VerifyLimits, *, name: str, image: str, labels: Mappin
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Verified:
     """A verdict with the patch it rests on, and what a reader of it must know."""
 
     verdict: Verdict
@@ -73,12 +72,12 @@ class Judged:
 
 
 class Verifier:
-    """One throwaway container: `start`, then `judge` once, then `remove`."""
+    """One throwaway container: `start`, then `verify` once, then `remove`."""
 
     def __init__(self, client: DockerClient, spec: Spec, gate: Gate) -> None:
         self._container = Container(client, spec, gate)
-        self._channel: GuestChannel | None = None
-        #: Since then code that we do not trust runs in it.
+        self._guest: GuestClient | None = None
+        #: Whether code that we do not trust has begun to run in it.
         self._testing = False
 
     def start(self) -> None:
@@ -89,11 +88,11 @@ class Verifier:
         self._container.create()
         # Before the start: should that fail, `remove` closes the stream.
         stream = self._container.attach()
-        self._channel = GuestChannel(stream, self._hear, name=f"verifier-{self._container.spec.name}")
+        self._guest = GuestClient(GuestChannel(stream, self._hear, name=f"verifier-{self._container.spec.name}"))
         self._container.start()
-        self._channel.call("clock", _READY_S)
+        self._guest.clock(_READY_S)
 
-    def judge(
+    def verify(
         self,
         fixture: Fixture,
         tar: bytes,
@@ -103,63 +102,44 @@ class Verifier:
         differing: Sequence[str] | None = None,
         cap_mb: int | None = None,
         tests: bytes | None = None,
-    ) -> Judged:
-        """Judge the agent's workspace.
+    ) -> Verified:
+        """Reach the verdict on the agent's workspace.
 
         agent_tar: base64 of a gzipped tar, as `collect` gave it. differing: the fixture's paths that are not as they
         were, where the tar holds changes alone. cap_mb: what the tar may unpack to. tests: tar of an isolated fixture's
         folder of tests.
 
-        A container that ends while the tests run has been ended by them: that is a fail with a finding. (With code 0
-        its guest has ended because its channel did, which they cannot bring about.)
+        A container that ends while the tests run has been ended by them: that is a fail with a finding.
 
         :raises InfraError: the guest is gone or does not answer within `timeout_s`.
         """
+        if self._guest is None:
+            raise InternalError("internal error: the verifier is used before it has started")
+        limits = fixture.verify.limits
         try:
-            return self._judge(fixture, tar, agent_tar, timeout_s, differing, cap_mb, tests)
+            reply = self._guest.verify(
+                timeout_s,
+                fixture,
+                tar,
+                agent_tar,
+                env=BASE_ENV,
+                disk_bytes=limits.disk_mb * _MB,
+                differing=differing,
+                cap_bytes=None if cap_mb is None else cap_mb * _MB,
+                tests=tests,
+            )
         except GuestGone as problem:
-            how = self._container.ending(_ENDING_S) if self._testing else None
-            if self._testing and isinstance(problem, GuestBroken):
-                return ended(str(problem))
-            if how is None or how == ENDED_WELL:
+            how = how_tests_ended_their_verifier(problem, self._container, limits.memory_mb) if self._testing else None
+            if how is None:
                 raise
-            if how == OUT_OF_MEMORY:
-                how = f"{how}; verify.limits.memory_mb: {fixture.verify.limits.memory_mb}"
             return ended(how)
-
-    def _judge(
-        self,
-        fixture: Fixture,
-        tar: bytes,
-        agent_tar: str,
-        timeout_s: float,
-        differing: Sequence[str] | None,
-        cap_mb: int | None,
-        tests: bytes | None,
-    ) -> Judged:
-        assert self._channel is not None, "start() comes first"
-        reply = self._channel.call(
-            "verify",
-            timeout_s,
-            fixture=fixture.id,
-            tar=base64.b64encode(tar).decode("ascii"),
-            tree=fixture.tree,
-            commit=fixture.commit,
-            agent_tar=agent_tar,
-            differing=None if differing is None else list(differing),
-            cap_bytes=None if cap_mb is None else cap_mb * _MB,
-            protected=fixture.verify.protected,
-            command=fixture.verify.command,
-            env=dict(BASE_ENV),
-            timeout_s=fixture.verify.timeout_s,
-            disk_bytes=fixture.verify.limits.disk_mb * _MB,
-            **({} if tests is None else {"tests": base64.b64encode(tests).decode("ascii")}),
-        )
-        return Judged(verdict_of(fixture.verify, reply), base64.b64decode(reply["patch"]), findings_of(reply, fixture))
+        verdict, findings = verdict_of(fixture.verify, reply), findings_of(reply, fixture)
+        return Verified(verdict, base64.b64decode(reply["patch"]), findings)
 
     def remove(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
+        """Remove its container, whatever state it is in."""
+        if self._guest is not None:
+            self._guest.close()
         self._container.remove()
 
     def _hear(self, event: Reply) -> None:
@@ -167,11 +147,11 @@ class Verifier:
             self._testing = True
 
 
-def ended(how: str) -> Judged:
+def ended(how: str) -> Verified:
     """The verdict where the code under test has ended its verifier; `how` the container ended."""
     reason = f"the verifier's container ended while the tests ran ({how})"
     verdict = Verdict(passed=False, duration_ms=0.0, reason=reason)
-    return Judged(verdict, b"", [Finding(id="verifier-ended", message=reason)])
+    return Verified(verdict, b"", [Finding(id="verifier-ended", message=reason)])
 
 
 def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:
@@ -212,29 +192,29 @@ def verdict_of(verify: Verify, reply: dict[str, Any]) -> Verdict:
 def limits_reached(verify: Verify, reply: dict[str, Any]) -> list[str]:
     """Which of its limits the verifier reached, each with the key that raises it."""
     limits, reached = verify.limits, reply.get("limits", [])
-    said = {
+    messages = {
         "memory": f"the verifier ran out of memory (verify.limits.memory_mb: {limits.memory_mb})",
         "pids": f"the verifier reached its limit of processes (verify.limits.pids: {limits.pids})",
         "disk": f"the verifier filled its disk (verify.limits.disk_mb: {limits.disk_mb})",
     }
-    found = [text for name, text in said.items() if name in reached]
+    limits_in_words = [text for name, text in messages.items() if name in reached]
     if reply["timed_out"]:
-        found.append(f"the verifier did not end within {verify.timeout_s:g} s (verify.timeout_s)")
-    return found
+        limits_in_words.append(f"the verifier did not end within {verify.timeout_s:g} s (verify.timeout_s)")
+    return limits_in_words
 
 
 def findings_of(reply: dict[str, Any], fixture: Fixture) -> list[Finding]:
     """What a reader of the verdict must know: a limit that decided it, and what is not in it or in its patch."""
-    found = [
+    findings = [
         Finding(id="verifier-limit", message=f"{text}; this says nothing of the agent's repair")
         for text in limits_reached(fixture.verify, reply)
     ]
     if reply.get("patch_cut"):
-        found.append(Finding(id="patch-cut", message="workspace.patch holds only the first part of all changes"))
+        findings.append(Finding(id="patch-cut", message="workspace.patch holds only the first part of all changes"))
     if skipped := reply.get("skipped", []):
-        named = ", ".join(f"{one['path']} ({one['reason']})" for one in skipped[:_NAMED])
+        named = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in skipped[:_NAMED])
         more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
-        found.append(Finding(id="verify-skipped", message=f"not taken over by the verifier: {named}{more}"))
+        findings.append(Finding(id="verify-skipped", message=f"not taken over by the verifier: {named}{more}"))
     if cut := reply.get("changes_cut", 0):
-        found.append(Finding(id="changes-cut", message=f"{cut} more paths changed than the record lists"))
-    return found
+        findings.append(Finding(id="changes-cut", message=f"{cut} more paths changed than the record lists"))
+    return findings

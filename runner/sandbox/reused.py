@@ -15,7 +15,7 @@ from runner.sandbox.container import Container
 _STOP_S = 10
 
 
-class Kept:
+class ReusedContainer:
     """The container of one arm, handed from run to run. Not for several threads."""
 
     def __init__(self) -> None:

@@ -22,7 +22,8 @@ from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
 from runner.records.findings import Findings
 from runner.records.schema import Buffer, Finding, Mediated, Probe, Turn
-from runner.sandbox.channel import GuestChannel, GuestGone, GuestSilent, Reply
+from runner.sandbox.channel import GuestGone, GuestSilent, Reply
+from runner.sandbox.guest_client import GuestClient
 from runner.surfaces.phases import PhaseClock
 from runner.surfaces.pipe import AgentPipe, Done, GuestEvent, Inbox, Item, Stop
 from runner.wire.frames import Frame
@@ -37,11 +38,11 @@ _COMMAND_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DriverContext:
     """All that a surface needs to drive one turn."""
 
     pipe: AgentPipe
-    guest: GuestChannel
+    guest: GuestClient
     inbox: Inbox
     phases: PhaseClock
     deadlines: Deadlines
@@ -62,7 +63,7 @@ class Scene:
 
 
 @dataclass(slots=True)
-class Played:
+class DriverResult:
     """What driving an agent brought to light; filled as it happens, so that a run that ends early loses nothing."""
 
     turns: list[Turn] = field(default_factory=list)
@@ -85,9 +86,9 @@ class Played:
 class Driver(ABC):
     """The loop. A surface gives `play` (what to send and wait for) and `on_frame` (what a line of the agent means)."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DriverContext) -> None:
         self.scene = scene
-        self.played = Played()
+        self.played = DriverResult()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._last_frame = time.monotonic()
@@ -115,7 +116,7 @@ class Driver(ABC):
         """Whether the agent waits for us: the silence deadline stands still."""
         return False
 
-    def run(self) -> Played:
+    def run(self) -> DriverResult:
         """Drive to the end; what goes wrong lands in `played.errors`, never in an exception."""
         try:
             self.play()
@@ -222,7 +223,7 @@ class Driver(ABC):
             ("kill", limits.kill),
         ):
             if word != "itself":
-                self.scene.guest.call("signal", limits.kill + _OP_S, signal="TERM" if word == "terminate" else "KILL")
+                self.scene.guest.signal(limits.kill + _OP_S, "TERM" if word == "terminate" else "KILL")
             self.played.ended_by = word
             if self._exits_within(seconds):
                 break

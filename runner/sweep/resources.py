@@ -26,7 +26,8 @@ from runner.gateway.upstream_access import Outward, WayOut
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
 from runner.records.outcome import Aborted
 from runner.redaction.redact import Redactor
-from runner.run.run import Bench, Run
+from runner.run.context import SweepContext
+from runner.run.run import Run
 from runner.sandbox.engine import describe
 from runner.sandbox.images import ImageRef, Images
 from runner.sandbox.labels import labels
@@ -153,9 +154,9 @@ class Stage:
         self.clear()
 
     @property
-    def bench(self) -> Bench:
+    def context(self) -> SweepContext:
         assert self._volumes is not None, "the stage is entered first"
-        return Bench(
+        return SweepContext(
             client=self.client,
             sweep=self.name,
             loaded=self.loaded,

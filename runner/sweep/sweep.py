@@ -31,7 +31,7 @@ from runner.sandbox.engine import connect
 from runner.sandbox.fixture import demand_pins
 from runner.sandbox.images import Images
 from runner.sandbox.reaper import reap
-from runner.sandbox.reused import Kept
+from runner.sandbox.reused import ReusedContainer
 from runner.sweep.interrupt import Interrupt, interruptible
 from runner.sweep.memory import give_back_large_blocks
 from runner.sweep.progress import SweepProgress
@@ -209,14 +209,14 @@ class _Sweep:
         if cells[0].reset == FRESH:
             self._cell(cells[0], None)
             return
-        kept = Kept()
+        kept = ReusedContainer()
         try:
             for cell in cells:
                 self._cell(cell, kept)
         finally:
             kept.discard()
 
-    def _cell(self, cell: Cell, kept: Kept | None) -> None:
+    def _cell(self, cell: Cell, kept: ReusedContainer | None) -> None:
         """Attempts at one cell until one is not `infra`, or there are no more; every attempt stays.
 
         In a kept container only the first cell can be tried again: it takes a new one.
@@ -236,11 +236,11 @@ class _Sweep:
     def _again(self, record: Record | None) -> bool:
         return record is not None and record.outcome == "infra" and record.cell not in self._hopeless
 
-    def _attempt(self, cell: Cell, kept: Kept | None) -> Record | None:
+    def _attempt(self, cell: Cell, kept: ReusedContainer | None) -> Record | None:
         if self._stopped:
             return None
         try:
-            run = Run(self._stage.bench, cell, self._out.attempt(cell), kept)
+            run = Run(self._stage.context, cell, self._out.attempt(cell), kept)
             self._stage.admit(run)
             try:
                 record = run.execute()

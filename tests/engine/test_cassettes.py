@@ -19,7 +19,7 @@ from runner.gateway.cassette import dump, read_tape
 from runner.gateway.journal import Entry, parse_journal
 from runner.records.schema import Record
 from runner.records.store import SweepDir
-from runner.run.run import DUMMY_KEY
+from runner.run.inputs import DUMMY_KEY
 from runner.sweep.progress import PlainProgress
 from runner.sweep.sweep import Options, SweepResult, run_sweep
 from tests.engine.gateway_harness import ledger

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-import runner.run.run
+import runner.run.record
 from runner.cli.main import run
 from runner.records.store import SweepDir
 from runner.text.encoding import original
@@ -111,7 +111,7 @@ def test_a_run_that_only_we_cannot_keep_is_not_paid_again(live: Live, monkeypatc
     def fails(*_: Any) -> None:
         raise ValueError("a fault of ours")
 
-    monkeypatch.setattr(runner.run, "compute", fails)
+    monkeypatch.setattr(runner.run.record, "compute", fails)
     adapter = live.lab.puppet("paid", [MODEL, {"do": "write", "path": "src/semver.js", "text": repaired()}])
     result, records = live.lab.sweep(adapter, model="live/api", infra_attempts=3)
     assert [record.outcome for record in records] == ["infra"]
@@ -128,7 +128,7 @@ def test_a_fault_of_ours_before_anything_was_asked_is_tried_again(live: Live, mo
     def fails(*_: Any) -> None:
         raise ValueError("a fault of ours")
 
-    monkeypatch.setattr(runner.run, "compute", fails)
+    monkeypatch.setattr(runner.run.record, "compute", fails)
     _, records = live.lab.sweep(live.lab.puppet("mute", [REPAIR]), model="live/api", infra_attempts=2)
     assert [record.outcome for record in records] == ["infra", "infra"]
     assert live.api.asked == []

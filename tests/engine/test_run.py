@@ -223,11 +223,15 @@ def test_a_record_that_cannot_be_made_says_so_and_ends_no_sweep(lab: Lab, monkey
     def fails(*_: object) -> None:
         raise OverflowError("what nobody thought of")
 
-    monkeypatch.setattr("runner.run.run.compute", fails)
+    monkeypatch.setattr("runner.run.record.compute", fails)
     result, records = lab.sweep(lab.puppet("unthought", [MODEL, REPAIR]), infra_attempts=1, repeat=2)
     assert [record.outcome for record in records] == ["infra", "infra"]
     assert "OverflowError: what nobody thought of" in records[0].reason
-    assert (attempt(result, records[0]) / "frames.jsonl").stat().st_size > 0
+    assert "tests/engine/" not in records[0].reason
+    assert "(runner/run/record.py:" in records[0].reason
+    folder = attempt(result, records[0])
+    assert (folder / "frames.jsonl").stat().st_size > 0
+    assert "what nobody thought of" in (folder / "traceback.txt").read_text("utf-8")
 
 
 def own_fixture(lab: Lab, **verify: Any) -> None:

@@ -61,7 +61,7 @@ class Verifiers:
         try:
             verifier.start()
             limit_s = self._fixture.verify.timeout_s + MARGIN_S
-            verdict = verifier.judge(self._fixture, self._tar, agent_tar, limit_s, tests=self._tests).verdict
+            verdict = verifier.verify(self._fixture, self._tar, agent_tar, limit_s, tests=self._tests).verdict
         except RunError as problem:
             errors.append(problem)
         except GuestRefused as problem:

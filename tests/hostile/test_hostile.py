@@ -68,7 +68,7 @@ def cancelling(case: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Played:
+class DriverResult:
     """The sweep of all cases: records by case, exit code, peak memory in MB, what it said; the gateway's peak."""
 
     records: dict[str, Record]
@@ -79,7 +79,7 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played(tmp_path_factory: pytest.TempPathFactory) -> DriverResult:
     assert len({case["name"] for case in CASES}) == len(CASES), "two cases have one name"
     folder = tmp_path_factory.mktemp("hostile")
     lab = Lab(folder / "lab")
@@ -116,10 +116,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         gateways.append(seen.gateway_mb)
         said += seen.said
         records |= {one.adapter.partition("@")[0]: one for one in SweepDir.read(folder / name).records()}
-    return Played(records, max(codes), max(peaks), said, max(gateways))
+    return DriverResult(records, max(codes), max(peaks), said, max(gateways))
 
 
-def test_the_table(played: Played, engine: docker.DockerClient) -> None:
+def test_the_table(played: DriverResult, engine: docker.DockerClient) -> None:
     rows = []
     for case in CASES:
         record = played.records.get(case["name"])
@@ -133,7 +133,7 @@ def test_the_table(played: Played, engine: docker.DockerClient) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
-def test_the_findings(played: Played, case: dict[str, Any]) -> None:
+def test_the_findings(played: DriverResult, case: dict[str, Any]) -> None:
     record = played.records[case["name"]]
     found = Counter(finding.id for finding in record.findings if finding.id not in ALWAYS)
     wanted = set(case.get("findings", []))
@@ -147,7 +147,7 @@ def test_the_findings(played: Played, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [one for one in CASES if "stop" in one], ids=lambda case: str(case["name"]))
-def test_what_became_of_a_cancelled_turn(played: Played, case: dict[str, Any]) -> None:
+def test_what_became_of_a_cancelled_turn(played: DriverResult, case: dict[str, Any]) -> None:
     record = played.records[case["name"]]
     assert record.exact["cancel_during"] == case["cancel"]
     assert record.exact["cancel_stop"] == case["stop"]
@@ -156,12 +156,12 @@ def test_what_became_of_a_cancelled_turn(played: Played, case: dict[str, Any]) -
     assert record.turns[0].cancelled
 
 
-def test_our_memory_stays_flat(played: Played) -> None:
+def test_our_memory_stays_flat(played: DriverResult) -> None:
     print(f"peak memory of the command over {len(CASES)} cases: {played.peak_mb:.0f} MB")
     assert played.peak_mb < PEAK_MB
     assert 0 < played.gateway_mb < PEAK_MB
 
 
-def test_every_case_has_a_record_that_reads(played: Played) -> None:
+def test_every_case_has_a_record_that_reads(played: DriverResult) -> None:
     assert len(played.records) == len(CASES)
     assert all(json.loads(record.model_dump_json())["outcome"] for record in played.records.values())

@@ -19,7 +19,8 @@ from runner.acp.elicit import filled
 from runner.config.policy import Policy
 from runner.errors import InfraError
 from runner.guest.channel import MAX_TEXT, SHORT_TEXT, UTF8, utf8
-from runner.sandbox.channel import GuestChannel, GuestRefused, Reply
+from runner.sandbox.channel import GuestRefused, Reply
+from runner.sandbox.guest_client import GuestClient
 
 #: JSON-RPC and ACP error codes (ACP v1 schema, ErrorCode).
 INVALID_PARAMS = -32602
@@ -59,7 +60,7 @@ class Callbacks:
     """Serves one session's callbacks. `when_done` brings the guest's replies back onto the driver's loop."""
 
     def __init__(
-        self, guest: GuestChannel, when_done: WhenDone, policy: Policy, cwd: str, roots: tuple[str, ...]
+        self, guest: GuestClient, when_done: WhenDone, policy: Policy, cwd: str, roots: tuple[str, ...]
     ) -> None:
         self._guest = guest
         self._when_done = when_done

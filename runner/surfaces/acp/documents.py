@@ -8,7 +8,7 @@ from runner.acp.buffers import EditorBuffers, blob_hash
 from runner.config.surface import OpenBuffer
 from runner.records.schema import Buffer, Mediated
 from runner.sandbox.channel import GuestRefused
-from runner.surfaces.driver import Scene
+from runner.surfaces.driver import DriverContext
 
 _READ_S = 30.0
 
@@ -16,7 +16,7 @@ _READ_S = 30.0
 class Documents:
     """Documents with unsaved text, as a surface asks for them, in the client's `buffers`."""
 
-    def __init__(self, scene: Scene, buffers: EditorBuffers) -> None:
+    def __init__(self, scene: DriverContext, buffers: EditorBuffers) -> None:
         self._scene = scene
         self._buffers = buffers
         self._opened: list[Buffer] = []
@@ -43,7 +43,7 @@ class Documents:
 
     def _disk(self, wanted: OpenBuffer) -> str | None:
         try:
-            reply = self._scene.guest.call("fs.read", _READ_S, path=wanted.path, roots=list(self._scene.roots))
+            reply = self._scene.guest.read_file(_READ_S, wanted.path, self._scene.roots)
         except GuestRefused as no:
             if no.code != "not_found":
                 raise

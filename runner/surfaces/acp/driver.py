@@ -32,7 +32,7 @@ from runner.surfaces.acp.authentication import Method, advice, named, offered
 from runner.surfaces.acp.callbacks import Answer, Callbacks
 from runner.surfaces.acp.documents import Documents
 from runner.surfaces.acp.probes import Prober
-from runner.surfaces.driver import Driver, Scene, exit_words
+from runner.surfaces.driver import Driver, DriverContext, exit_words
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import AUTH_REQUIRED, Id
@@ -55,7 +55,7 @@ class AcpDriver(Driver):
     """initialize -> authenticate (where the adapter says so) -> session/new -> mode and options -> session/prompt ->
     quiet window -> probes."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DriverContext) -> None:
         super().__init__(scene)
         self.client = Client(scene.surface.client_capabilities.as_json())
         self.callbacks = Callbacks(scene.guest, self.when_done, scene.policy, scene.cwd, scene.roots)
@@ -178,7 +178,7 @@ class AcpDriver(Driver):
 
         scene = self.scene
         skip = [".git", *scene.adapter.state_dirs]
-        self.when_done(scene.guest.submit("change_times", workspace=scene.cwd, skip=skip, within_s=_LOOK_S), ready)
+        self.when_done(scene.guest.submit_change_times(scene.cwd, skip, _LOOK_S), ready)
         try:
             self.wait("look", 2 * _LOOK_S, lambda: seen is not None)
         except PhaseTimeout:

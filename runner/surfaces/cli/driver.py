@@ -10,7 +10,7 @@ from runner.errors import AgentError, AgentGaveUp
 from runner.records.findings import Findings
 from runner.records.schema import Finding, Turn
 from runner.surfaces.cli.parsers import CliResult
-from runner.surfaces.driver import Driver, Scene, exit_words
+from runner.surfaces.driver import Driver, DriverContext, exit_words
 from runner.wire.frames import OVERSIZE as OVERSIZE_FLAG
 from runner.wire.frames import Frame
 
@@ -18,7 +18,7 @@ from runner.wire.frames import Frame
 class CliDriver(Driver):
     """From spawn to exit. What the lines say is read afterwards, when all of them are there (`turn_of`)."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DriverContext) -> None:
         super().__init__(scene)
         self._spoke = False
 

@@ -318,7 +318,9 @@ def test_files_outside_are_those_that_were_not_given() -> None:
     given = {"/home/agent/.agent/config": "aa", "/home/agent/link": None}
 
     def outside(**changed: str | None) -> dict[str, Any]:
-        left = metrics.Left(files, {**given, **{f"/home/agent/{name}": value for name, value in changed.items()}})
+        left = metrics.LeftoverFiles(
+            files, {**given, **{f"/home/agent/{name}": value for name, value in changed.items()}}
+        )
         found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), Messages(), [], None, left)
         return {name: value for name, value in found.items() if name.startswith("files_outside")}
 

@@ -116,7 +116,7 @@ class Lost:
     def __init__(self, verifier: Verifier, problem: Exception, how: str | None, begun: bool) -> None:
         self._verifier, self._problem, self._how, self._begun = verifier, problem, how, begun
 
-    def call(self, *_: Any, **__: Any) -> dict[str, Any]:
+    def verify(self, *_: Any, **__: Any) -> dict[str, Any]:
         if self._begun:
             self._verifier._hear({"event": "testing"})
         raise self._problem
@@ -130,7 +130,7 @@ def lost(problem: Exception, how: str | None, *, begun: bool = True) -> Verifier
         DockerClient(base_url="tcp://127.0.0.1:1", version="1.41"), Spec("v", "i", [], {}, {}), nullcontext()
     )
     ends: Any = Lost(verifier, problem, how, begun)
-    verifier._channel = verifier._container = ends
+    verifier._guest = verifier._container = ends
     return verifier
 
 
@@ -143,7 +143,7 @@ GONE, BROKEN = GuestGone("the guest is gone"), GuestBroken("the guest's channel 
     [(GONE, OUT_OF_MEMORY, "out of memory"), (GONE, "exit code 137", "137"), (BROKEN, None, "channel broke")],
 )
 def test_tests_that_end_their_verifier_have_failed(problem: Exception, how: str | None, words: str) -> None:
-    judged = lost(problem, how).judge(FIXTURE, b"", "", 1)
+    judged = lost(problem, how).verify(FIXTURE, b"", "", 1)
     assert not judged.verdict.passed
     assert words in judged.verdict.reason
     assert [finding.id for finding in judged.findings] == ["verifier-ended"]
@@ -160,4 +160,4 @@ def test_tests_that_end_their_verifier_have_failed(problem: Exception, how: str 
 )
 def test_a_verifier_that_is_lost_otherwise_is_our_fault(problem: Exception, how: str | None, begun: bool) -> None:
     with pytest.raises(InfraError):
-        lost(problem, how, begun=begun).judge(FIXTURE, b"", "", 1)
+        lost(problem, how, begun=begun).verify(FIXTURE, b"", "", 1)

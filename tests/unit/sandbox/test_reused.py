@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.errors import InfraError
-from runner.sandbox.reused import Kept
+from runner.sandbox.reused import ReusedContainer
 
 
 class FakeContainer:
@@ -33,7 +33,7 @@ def make(container: FakeContainer) -> Any:
 
 
 def test_every_run_gets_the_same_container() -> None:
-    first, kept = FakeContainer(), Kept()
+    first, kept = FakeContainer(), ReusedContainer()
     for runs in range(3):
         assert kept.runs == runs
         taken: Any = kept.take(make(first if runs == 0 else FakeContainer()))
@@ -45,14 +45,14 @@ def test_every_run_gets_the_same_container() -> None:
 
 
 def test_a_container_that_does_not_end_is_killed() -> None:
-    container, kept = FakeContainer(hangs=True), Kept()
+    container, kept = FakeContainer(hangs=True), ReusedContainer()
     kept.take(make(container))
     kept.give_back()
     assert container.calls == ["wait", "kill", "wait"]
 
 
 def test_the_first_run_may_begin_anew_later_ones_may_not() -> None:
-    first, second, kept = FakeContainer(), FakeContainer(), Kept()
+    first, second, kept = FakeContainer(), FakeContainer(), ReusedContainer()
     kept.take(make(first))
     kept.discard()
     taken: Any = kept.take(make(second))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from runner.surfaces.acp.driver import AcpDriver
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from tests.unit.surfaces.stage import Guest, Script, Stage
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def stages(tmp_path: Path) -> Iterator[list[Stage]]:
 
 @pytest.fixture
 def play(tmp_path: Path, stages: list[Stage]) -> Play:
-    def run(script: Script, *, guest: Guest | None = None, obeys: str = "eof", **scene: Any) -> Played:
+    def run(script: Script, *, guest: Guest | None = None, obeys: str = "eof", **scene: Any) -> DriverResult:
         stage = Stage(tmp_path, script, guest=guest, obeys=obeys)
         stages.append(stage)
         return AcpDriver(stage.scene(**scene)).run()

@@ -17,8 +17,9 @@ from runner.config.knobs import Deadlines
 from runner.config.policy import BUILTIN, Policy
 from runner.config.surface import ClientCapabilities, OpenBuffer, Surface
 from runner.sandbox.channel import GuestChannel
+from runner.sandbox.guest_client import GuestClient
 from runner.sandbox.stream import AttachedStream
-from runner.surfaces.driver import Scene
+from runner.surfaces.driver import DriverContext
 from runner.surfaces.phases import PhaseClock
 from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 
@@ -163,10 +164,10 @@ class Stage:
         transport: Any = "acp",
         buffers: tuple[OpenBuffer, ...] = (),
         **surface: Any,
-    ) -> Scene:
-        return Scene(
+    ) -> DriverContext:
+        return DriverContext(
             pipe=self.pipe,
-            guest=self.channel,
+            guest=GuestClient(self.channel),
             inbox=self.inbox,
             phases=PhaseClock(),
             deadlines=deadlines,

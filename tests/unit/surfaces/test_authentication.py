@@ -9,10 +9,10 @@ import pytest
 
 from runner.config.adapter import Session
 from runner.surfaces.acp.authentication import advice, named, offered
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from tests.unit.surfaces.stage import QUICK, FakeAgent
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 
 KEY = {"id": "api-key", "name": "Key", "description": "From the environment"}
 LOGIN = {"id": "login", "name": "Log in", "type": "terminal"}
@@ -45,7 +45,7 @@ def agent_with(methods: Any, seen: list[Any], *, wants: bool = True, error: Any 
     return script
 
 
-def ids(played: Played) -> set[str]:
+def ids(played: DriverResult) -> set[str]:
     return {finding.id for finding in played.findings}
 
 

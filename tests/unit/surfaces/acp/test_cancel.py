@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from runner.config.policy import Cancel, Policy
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from tests.unit.surfaces.stage import FULL, FakeAgent
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 CREATE = {"sessionId": "s", "command": "sleep", "args": ["60"]}
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from runner.acp.buffers import blob_hash
 from runner.config.surface import OpenBuffer
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from tests.unit.surfaces.stage import FULL, FakeAgent
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 
 PATH = "/workspace/f/a.js"
 DISK = "on disk\n"

@@ -15,19 +15,19 @@ from runner.config.policy import Policy
 from runner.errors import InfraError
 from runner.records.findings import KEPT
 from runner.surfaces.acp.driver import AcpDriver
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from runner.surfaces.pipe import Stop
 from runner.wire.log import read_frames
 from tests.unit.surfaces.stage import FULL, QUICK, FakeAgent, Script, Stage
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 
 
-def ids(played: Played) -> set[str]:
+def ids(played: DriverResult) -> set[str]:
     return {finding.id for finding in played.findings}
 
 
-def outcomes(played: Played) -> list[str]:
+def outcomes(played: DriverResult) -> list[str]:
     return [error.outcome for error in played.errors]
 
 

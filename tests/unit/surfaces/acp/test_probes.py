@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from runner.config.surface import Probe
-from runner.surfaces.driver import Played
+from runner.surfaces.driver import DriverResult
 from tests.unit.surfaces.stage import QUICK, FakeAgent
 
-Play = Callable[..., Played]
+Play = Callable[..., DriverResult]
 
 CAPABILITIES = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}, "fork": {}, "close": {}}}
 OPTIONS = [
@@ -34,7 +34,7 @@ def probes(*wanted: dict[str, Any]) -> list[Probe]:
     return [Probe.model_validate(one) for one in wanted]
 
 
-def findings(played: Played) -> list[str]:
+def findings(played: DriverResult) -> list[str]:
     return [finding.id for finding in played.findings]
 
 

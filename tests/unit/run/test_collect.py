@@ -7,7 +7,8 @@ import tarfile
 from typing import Any
 
 from runner.records.schema import Verdict
-from runner.run.collected import as_file, cap_findings, from_engine, with_missing
+from runner.run.archive import as_file, from_engine
+from runner.run.collect_findings import cap_findings, with_missing
 from tests.unit.guest.recorder import member, tar
 
 

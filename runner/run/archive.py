@@ -1,7 +1,4 @@
-"""What was collected of a workspace, and what was not: the findings about it, and the way through the engine.
-
-Nothing here is a fault of the agent's or a reason to try again: the verdict is reached on what was collected.
-"""
+"""The workspace as the engine packs it, made into what the guest's `collect` gives."""
 
 from __future__ import annotations
 
@@ -9,53 +6,13 @@ import contextlib
 import gzip
 import io
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from runner.records.schema import Finding, Verdict
-
-_MB = 10**6
-#: Odd entries named in a finding.
-_NAMED = 3
-#: Kinds of files that the tests may need; ignored ones and empty folders they seldom do.
-_NEEDED = ("changed", "untracked", "files")
 #: Read of an engine's archive, most of which is not kept (`.git`).
 _READ_BYTES = 4 << 30
 #: What a member takes of the cap beside its content.
 _HEADER = 1024
-
-
-def cap_findings(reply: Mapping[str, Any], cap_mb: int) -> list[Finding]:
-    """Findings about a guest's reply to `collect`: what did not fit, what cannot be taken, a list that was cut."""
-    found = []
-    if left := reply["left_out"]:
-        files, size = (sum(kind[name] for kind in left.values()) for name in ("files", "bytes"))
-        parts = ", ".join(f"{kind['files']} {_said(name)}" for name, kind in left.items())
-        told = f"{files} entries of the workspace ({size / _MB:.1f} MB) were not collected: {parts}"
-        found.append(Finding(id="collect-cut", message=f"{told}; knobs.collect_cap_mb: {cap_mb} raises the limit"))
-    if odd := reply["odd"]:
-        all_named = [one for one in reply["skipped"] if one["reason"] != "over the size limit"]
-        named = ", ".join(f"{one['path']} ({one['reason']})" for one in all_named[:_NAMED])
-        more = f" and {odd - _NAMED} more" if odd > _NAMED else ""
-        found.append(Finding(id="collect-skipped", message=f"not collected from the workspace: {named}{more}"))
-    if reply["outside_cut"]:
-        told = f"the list of files outside the workspace ends after {len(reply['outside'])}"
-        found.append(Finding(id="outside-cut", message=f"{told}; what was written beyond it is in no metric"))
-    return found
-
-
-def _said(kind: str) -> str:
-    names = {"changed": "changed files of the fixture", "untracked": "new files", "ignored": "files ignored by git"}
-    return names.get(kind, kind)
-
-
-def with_missing(verdict: Verdict, left_out: Mapping[str, Mapping[str, int]], cap_mb: int) -> Verdict:
-    """The verdict; where it is a fail and files that the tests may need did not fit, its reason says so."""
-    missing = sum(left_out[kind]["files"] for kind in _NEEDED if kind in left_out)
-    if verdict.passed or not missing:
-        return verdict
-    told = f"{missing} changed or new files were not collected (knobs.collect_cap_mb: {cap_mb})"
-    return verdict.model_copy(update={"reason": f"{verdict.reason}; {told}"})
 
 
 def from_engine(stream: BinaryIO, folder: str, cap_bytes: int) -> tuple[bytes, dict[str, dict[str, int]]]:

@@ -86,14 +86,14 @@ class DriverResult:
 class Driver(ABC):
     """The loop. A surface gives `play` (what to send and wait for) and `on_frame` (what a line of the agent means)."""
 
-    def __init__(self, scene: DriverContext) -> None:
-        self.scene = scene
-        self.played = DriverResult()
+    def __init__(self, context: DriverContext) -> None:
+        self.context = context
+        self.result = DriverResult()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._last_frame = time.monotonic()
         self._exit_seen = 0.0
-        #: Of the scene's `awaited`, what has said that it is ready.
+        #: Of the context's `awaited`, what has said that it is ready.
         self.ready: set[str] = set()
 
     @abstractmethod
@@ -111,24 +111,28 @@ class Driver(ABC):
     def conclude(self) -> None:
         """Called once, when the agent has ended: add what only the whole of the run can tell."""
 
+    def note(self, identity: str, message: str, seq: int | None = None) -> None:
+        """Add a finding; `seq`: the frame that shows it."""
+        self.result.findings.append(Finding(id=identity, message=message, seq=seq))
+
     @property
     def owes_answer(self) -> bool:
         """Whether the agent waits for us: the silence deadline stands still."""
         return False
 
     def run(self) -> DriverResult:
-        """Drive to the end; what goes wrong lands in `played.errors`, never in an exception."""
+        """Drive to the end; what goes wrong lands in `result.errors`, never in an exception."""
         try:
             self.play()
         except RunError as problem:
-            self.played.errors.append(problem)
+            self.result.errors.append(problem)
         try:
-            with self.scene.phases.phase("exit"):
+            with self.context.phases.phase("exit"):
                 self._end_agent()
         except RunError as problem:
-            self.played.errors.append(problem)
+            self.result.errors.append(problem)
         self.conclude()
-        return self.played
+        return self.result
 
     def wait(self, phase: str, seconds: float, done: Callable[[], bool], *, silence: bool = False) -> None:
         """Serve the inbox until `done`.
@@ -142,22 +146,22 @@ class Driver(ABC):
             now = time.monotonic()
             if self.owes_answer:
                 self._last_frame = now
-            quiet_until = self._last_frame + self.scene.deadlines.silence if silence else deadline
+            quiet_until = self._last_frame + self.context.deadlines.silence if silence else deadline
             self._step(min(deadline, quiet_until))
             now = time.monotonic()
             if done():
                 return
-            if self.played.exit is not None and not self._still_draining():
-                raise AgentError(f"ended before {phase} was done: {exit_words(self.played.exit)}")
+            if self.result.exit is not None and not self._still_draining():
+                raise AgentError(f"ended before {phase} was done: {exit_words(self.result.exit)}")
             if now >= deadline:
                 raise PhaseTimeout(phase, seconds)
-            if silence and not self.owes_answer and now >= self._last_frame + self.scene.deadlines.silence:
-                raise PhaseTimeout("silence", self.scene.deadlines.silence)
+            if silence and not self.owes_answer and now >= self._last_frame + self.context.deadlines.silence:
+                raise PhaseTimeout("silence", self.context.deadlines.silence)
 
     def read_on(self, seconds: float) -> None:
         """Go on serving the inbox for `seconds` (the quiet window), or until the agent has ended."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and self.played.exit is None:
+        while time.monotonic() < until and self.result.exit is None:
             self._step(until)
 
     def later(self, seconds: float, then: Callable[[], None]) -> None:
@@ -166,7 +170,7 @@ class Driver(ABC):
 
     def when_done(self, future: Future[Reply], then: Callable[[Future[Reply]], None]) -> None:
         """Run `then` on this loop once `future` is there."""
-        future.add_done_callback(lambda ready: self.scene.inbox.put(Done(lambda: then(ready))))
+        future.add_done_callback(lambda ready: self.context.inbox.put(Done(lambda: then(ready))))
 
     def _still_draining(self) -> bool:
         return time.monotonic() < self._exit_seen + _AFTER_EXIT_S
@@ -174,9 +178,9 @@ class Driver(ABC):
     def _step(self, until: float) -> None:
         if self._timers:
             until = min(until, self._timers[0][0])
-        if self.played.exit is not None:
+        if self.result.exit is not None:
             until = min(until, self._exit_seen + _AFTER_EXIT_S)
-        item = self.scene.inbox.get(until - time.monotonic())
+        item = self.context.inbox.get(until - time.monotonic())
         while self._timers and self._timers[0][0] <= time.monotonic():
             heapq.heappop(self._timers)[2]()
         if item is not None:
@@ -196,56 +200,54 @@ class Driver(ABC):
     def _guest_event(self, event: GuestEvent) -> None:
         name = event.body["event"]
         if name == "exit":
-            self.played.exit = event.body
+            self.result.exit = event.body
             self._exit_seen = time.monotonic()
         elif name == "ready":
             self.ready.add(str(event.body["address"]))
         elif name == "gone":
             raise GuestGone(str(event.body["reason"]))
         elif name == "forwarder-died":
-            self.played.findings.append(
-                Finding(id="forwarder-killed", message="the model's loopback forwarder ended during the run")
-            )
+            self.note("forwarder-killed", "the model's loopback forwarder ended during the run")
 
     def _end_agent(self) -> None:
         """Bring the agent to its end.
 
         :raises InfraError: it still runs after SIGKILL, or the guest is gone.
         """
-        limits = self.scene.deadlines
-        self.scene.pipe.close_stdin()
-        if any(isinstance(error, GuestGone | GuestSilent) for error in self.played.errors):
+        limits = self.context.deadlines
+        self.context.pipe.close_stdin()
+        if any(isinstance(error, GuestGone | GuestSilent) for error in self.result.errors):
             return  # nobody is there to tell or to end anything; the container is removed whole
-        stopped = any(error.outcome in ("aborted", "infra") for error in self.played.errors)
+        stopped = any(error.outcome in ("aborted", "infra") for error in self.result.errors)
         for word, seconds in (
             ("itself", 0.0 if stopped else limits.exit),
             ("terminate", 0.0 if stopped else limits.terminate),
             ("kill", limits.kill),
         ):
             if word != "itself":
-                self.scene.guest.signal(limits.kill + _OP_S, "TERM" if word == "terminate" else "KILL")
-            self.played.ended_by = word
+                self.context.guest.signal(limits.kill + _OP_S, "TERM" if word == "terminate" else "KILL")
+            self.result.ended_by = word
             if self._exits_within(seconds):
                 break
         else:
             raise InfraError("the agent still runs after SIGKILL")
-        if self.played.ended_by != "itself" and not self.played.errors:
+        if self.result.ended_by != "itself" and not self.result.errors:
             message = f"still runs {limits.exit:g} s after its standard input was closed"
-            self.played.findings.append(Finding(id="no-exit-on-eof", message=message))
-        ended = self.played.exit or {}
-        if ended.get("disk_exceeded") and not self.played.errors:
+            self.note("no-exit-on-eof", message)
+        ended = self.result.exit or {}
+        if ended.get("disk_exceeded") and not self.result.errors:
             # However it ended: it has spent its limit, in its turn or after it.
-            self.played.errors.append(AgentError(f"ended with {exit_words(ended)}"))
+            self.result.errors.append(AgentError(f"ended with {exit_words(ended)}"))
         # Whoever had to be ended was told so with all its children.
-        left = ended.get("survivors", []) if self.played.ended_by == "itself" else []
+        left = ended.get("survivors", []) if self.result.ended_by == "itself" else []
         if left:
             shown = ", ".join(process[:_COMMAND_SHOWN] for process in left[:_PROCESSES_SHOWN])
             message = f"{len(left)} outlived the agent: {shown}"
-            self.played.findings.append(Finding(id="process-left-behind", message=message))
+            self.note("process-left-behind", message)
 
     def _exits_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        while self.played.exit is None:
+        while self.result.exit is None:
             if time.monotonic() >= until:
                 return False
             self._step(until)

@@ -16,8 +16,8 @@ _READ_S = 30.0
 class Documents:
     """Documents with unsaved text, as a surface asks for them, in the client's `buffers`."""
 
-    def __init__(self, scene: DriverContext, buffers: EditorBuffers) -> None:
-        self._scene = scene
+    def __init__(self, context: DriverContext, buffers: EditorBuffers) -> None:
+        self._context = context
         self._buffers = buffers
         self._opened: list[Buffer] = []
 
@@ -26,7 +26,7 @@ class Documents:
 
         :raises InfraError: the guest does not answer.
         """
-        for wanted in self._scene.buffers:
+        for wanted in self._context.buffers:
             disk = self._disk(wanted)
             text = wanted.text if wanted.text is not None else f"{disk or ''}{wanted.append}"
             self._buffers.open(wanted.path, text, unsaved=True)
@@ -43,7 +43,7 @@ class Documents:
 
     def _disk(self, wanted: OpenBuffer) -> str | None:
         try:
-            reply = self._scene.guest.read_file(_READ_S, wanted.path, self._scene.roots)
+            reply = self._context.guest.read_file(_READ_S, wanted.path, self._context.roots)
         except GuestRefused as no:
             if no.code != "not_found":
                 raise

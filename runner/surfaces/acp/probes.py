@@ -7,16 +7,15 @@ the conversation before it answers, session/resume does not replay it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runner.acp.events import CallDone, PeerError, PromptDone, SessionCreated
+from runner.acp.events import PeerError
 from runner.acp.gates import TURN_KINDS
 from runner.config.surface import Probe as Wanted
 from runner.errors import AgentError, PhaseTimeout
-from runner.records.schema import Finding, Probe, Turn
-
-if TYPE_CHECKING:
-    from runner.surfaces.acp.driver import AcpDriver
+from runner.records.schema import Probe, Turn
+from runner.surfaces.acp.session import AcpSession
+from runner.surfaces.driver import Driver
 
 #: What a probe does -> method, and where in the agent's capabilities the method is advertised (None: not there).
 _METHODS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
@@ -31,63 +30,62 @@ _METHODS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
 }
 #: Of these the session's set-up is part of the request.
 _OPENING = frozenset({"load", "resume", "fork"})
-#: What reached us since: answers by the id of our request.
-Answer = CallDone | SessionCreated | PromptDone | PeerError
 
 
 class Prober:
-    """Plays a surface's probes on a driver whose turn is over."""
+    """Plays a surface's probes on a session whose turn is over."""
 
-    def __init__(self, driver: AcpDriver, session: SessionCreated) -> None:
+    def __init__(self, driver: Driver, session: AcpSession) -> None:
         self._driver = driver
         self._session = session
+        self._created = session.created
 
     def play(self, wanted: list[Wanted]) -> None:
         """Each in order; an error or a missing answer is what it is, never the end of the run."""
-        for one in wanted:
-            self._play(one)
+        for probe in wanted:
+            self._play(probe)
 
     def _play(self, wanted: Wanted) -> None:
         driver = self._driver
         method, _ = _METHODS[wanted.do]
         params = self._params(wanted)
         probe = Probe(name=wanted.do, method=method, advertised=self._advertised(wanted), params=params)
-        driver.played.probes.append(probe)
+        driver.result.probes.append(probe)
         if not probe.advertised:
             return
         if wanted.do == "prompt":
-            text = driver.scene.prompt if wanted.text is None else wanted.text
+            text = driver.context.prompt if wanted.text is None else wanted.text
             self._prompt(probe, text)
         else:
-            self._call(probe, driver.client.call(method, params))
+            self._call(probe, self._session.client.call(method, params))
         self._count(probe)
-        _judge(probe, driver.played.turns, driver.note)
+        _check_replay(probe, driver.result.turns, driver.note)
 
     def _prompt(self, probe: Probe, text: str) -> None:
         """A refused prompt is an answer; an agent that ended is not."""
         driver = self._driver
         try:
-            driver.prompt(self._session, text)
+            self._session.prompt(text)
             probe.ok = True
         except AgentError as problem:
-            if driver.played.exit is not None:
+            if driver.result.exit is not None:
                 raise
             probe.ok, probe.error = False, str(problem)
-        probe.sent_seq, probe.answered_seq = driver.prompt_seqs
-        driver.read_on(driver.scene.deadlines.quiet)
+        probe.sent_seq, probe.answered_seq = self._session.prompt_seqs
+        driver.read_on(driver.context.deadlines.quiet)
 
     def _call(self, probe: Probe, line: bytes) -> None:
         driver = self._driver
-        number = driver.client.last_id
-        frame = driver.send(line)
+        number = self._session.client.last_id
+        frame = self._session.send(line)
         probe.sent_seq = frame.seq if frame is not None else None
-        limits = driver.scene.deadlines
+        limits = driver.context.deadlines
         try:
-            driver.wait("probe", limits.probe, lambda: number in driver.answers)
+            driver.wait("probe", limits.probe, lambda: number in self._session.answers)
         except PhaseTimeout:
             probe.ok, probe.error = False, f"no answer within {limits.probe:g} s"
             return
-        answer = driver.answers[number]
+        answer = self._session.answers[number]
         probe.answered_seq = answer.seq
         probe.ok = not isinstance(answer, PeerError)
         probe.error = answer.message if isinstance(answer, PeerError) else None
@@ -98,20 +96,20 @@ class Prober:
         if probe.sent_seq is None:
             return
         end = probe.answered_seq
-        for seq, session_id, kind in self._driver.updates:
-            if session_id == self._session.session_id and kind in TURN_KINDS and seq > probe.sent_seq:
+        for seq, session_id, kind in self._session.updates:
+            if session_id == self._created.session_id and kind in TURN_KINDS and seq > probe.sent_seq:
                 probe.updates_before += end is None or seq < end
                 probe.updates_after += end is not None and seq > end
 
     def _params(self, wanted: Wanted) -> dict[str, Any]:
-        scene = self._driver.scene
+        context = self._driver.context
         if wanted.do == "list":
-            return {"cwd": scene.cwd}
-        params: dict[str, Any] = {"sessionId": self._session.session_id}
+            return {"cwd": context.cwd}
+        params: dict[str, Any] = {"sessionId": self._created.session_id}
         if wanted.do in _OPENING:
-            params |= {"cwd": scene.cwd, "mcpServers": scene.surface.mcp_servers}
-            if scene.additional_directories:
-                params["additionalDirectories"] = list(scene.additional_directories)
+            params |= {"cwd": context.cwd, "mcpServers": context.surface.mcp_servers}
+            if context.additional_directories:
+                params["additionalDirectories"] = list(context.additional_directories)
         elif wanted.do == "set-mode":
             params["modeId"] = wanted.value
         elif wanted.do == "set-config-option":
@@ -123,14 +121,14 @@ class Prober:
     def _advertised(self, wanted: Wanted) -> bool:
         if wanted.do == "prompt":
             return True
-        result = self._session.result
+        result = self._created.result
         if wanted.do == "set-mode":
             modes = result.get("modes")
             offered = modes.get("availableModes") if isinstance(modes, dict) else None
-            return any(isinstance(one, dict) and one.get("id") == wanted.value for one in offered or [])
+            return any(isinstance(mode, dict) and mode.get("id") == wanted.value for mode in offered or [])
         if wanted.do == "set-config-option":
             return _offers(result.get("configOptions"), wanted.option, wanted.value)
-        initialized = self._driver.client.initialized
+        initialized = self._session.client.initialized
         value: Any = initialized.result.get("agentCapabilities") if initialized is not None else None
         for name in _METHODS[wanted.do][1] or ():
             value = value.get(name) if isinstance(value, dict) else None
@@ -139,28 +137,28 @@ class Prober:
 
 def _offers(options: Any, option: str | None, value: str | bool | None) -> bool:
     """Whether `option` is among the config options and `value` among its values (grouped or not)."""
-    for one in options if isinstance(options, list) else []:
-        if not isinstance(one, dict) or one.get("id") != option:
+    for candidate in options if isinstance(options, list) else []:
+        if not isinstance(candidate, dict) or candidate.get("id") != option:
             continue
         if isinstance(value, bool):
-            return one.get("type") == "boolean"
-        entries = [entry for entry in one.get("options") or [] if isinstance(entry, dict)]
+            return candidate.get("type") == "boolean"
+        entries = [entry for entry in candidate.get("options") or [] if isinstance(entry, dict)]
         values = [entry.get("value") for entry in entries]
         values += [inner.get("value") for entry in entries for inner in entry.get("options") or []]
         return value in values
     return False
 
 
-def _judge(probe: Probe, turns: list[Turn], note: Callable[[Finding], None]) -> None:
+def _check_replay(probe: Probe, turns: list[Turn], note: Callable[[str, str, int | None], None]) -> None:
     """The rules of load and resume, where there is a conversation that could be replayed."""
     if not probe.ok or not any(turn.stop_reason is not None for turn in turns):
         return
     if probe.name == "load" and probe.updates_before == 0:
-        words = "session/load was answered before anything of the conversation was replayed"
-        note(Finding(id="load-without-replay", message=words, seq=probe.answered_seq))
+        message = "session/load was answered before anything of the conversation was replayed"
+        note("load-without-replay", message, probe.answered_seq)
     if probe.name == "load" and probe.updates_after > 0:
-        words = f"{probe.updates_after} updates of the replay came after session/load was answered"
-        note(Finding(id="load-late-replay", message=words, seq=probe.answered_seq))
+        message = f"{probe.updates_after} updates of the replay came after session/load was answered"
+        note("load-late-replay", message, probe.answered_seq)
     if probe.name == "resume" and probe.updates_before + probe.updates_after > 0:
-        words = f"session/resume replayed {probe.updates_before + probe.updates_after} updates"
-        note(Finding(id="resume-replayed", message=words, seq=probe.answered_seq))
+        message = f"session/resume replayed {probe.updates_before + probe.updates_after} updates"
+        note("resume-replayed", message, probe.answered_seq)

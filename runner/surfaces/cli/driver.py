@@ -18,19 +18,19 @@ from runner.wire.frames import Frame
 class CliDriver(Driver):
     """From spawn to exit. What the lines say is read afterwards, when all of them are there (`turn_of`)."""
 
-    def __init__(self, scene: DriverContext) -> None:
-        super().__init__(scene)
+    def __init__(self, context: DriverContext) -> None:
+        super().__init__(context)
         self._spoke = False
 
     def play(self) -> None:
-        limits = self.scene.deadlines
-        if self.scene.launch.prompt == "stdin":
-            self.scene.pipe.send(self.scene.prompt.encode() + b"\n")
-        self.scene.pipe.close_stdin()
-        with self.scene.phases.phase("prompt"):
-            self.wait("first_update", limits.first_update, lambda: self._spoke or self.played.exit is not None)
-            self.wait("turn", limits.turn, lambda: self.played.exit is not None, silence=True)
-        event = self.played.exit
+        limits = self.context.deadlines
+        if self.context.launch.prompt == "stdin":
+            self.context.pipe.send(self.context.prompt.encode() + b"\n")
+        self.context.pipe.close_stdin()
+        with self.context.phases.phase("prompt"):
+            self.wait("first_update", limits.first_update, lambda: self._spoke or self.result.exit is not None)
+            self.wait("turn", limits.turn, lambda: self.result.exit is not None, silence=True)
+        event = self.result.exit
         if event is None:
             return
         if event.get("oom") or event.get("disk_exceeded") or event.get("signal"):

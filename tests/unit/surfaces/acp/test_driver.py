@@ -398,7 +398,7 @@ def test_what_has_changed_before_the_prompt_is_seen(tmp_path: Path, stages: list
 def test_a_workspace_that_takes_too_long_to_look_at_does_not_end_the_run(
     tmp_path: Path, stages: list[Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.surfaces.acp.driver._LOOK_S", 0)
+    monkeypatch.setattr("runner.surfaces.acp.setup._LOOK_S", 0)
     stages.append(Stage(tmp_path, answered, changes=None))
     played = AcpDriver(stages[0].scene()).run()
     assert outcomes(played) == []

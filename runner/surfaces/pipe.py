@@ -212,11 +212,15 @@ class AgentPipe:
                 if chunk.channel == "stderr":
                     self._keep(stderr, chunk)
                     continue
-                for line in framer.feed(chunk.data):
-                    self._arrived(line, chunk.t_ns)
+                self._arrived_all(framer.feed(chunk.data), chunk.t_ns)
             tail = framer.close()
             if tail is not None:
                 self._arrived(tail, time.monotonic_ns())
+
+    def _arrived_all(self, lines: list[Line], t_ns: int) -> None:
+        # In a function of its own: no local name holds a line of 60 MB while the next one comes.
+        for line in lines:
+            self._arrived(line, t_ns)
 
     def _arrived(self, line: Line | Unterminated, t_ns: int) -> None:
         with self._lock:

@@ -89,7 +89,7 @@ def load(path: Path) -> Baseline:
     return found
 
 
-def demand_fresh(baseline: Baseline, days: int, now: datetime) -> None:
+def check_fresh(baseline: Baseline, days: int, now: datetime) -> None:
     """Raises UsageError for a baseline older than `days`."""
     age = now - datetime.fromisoformat(baseline.date)
     if age > timedelta(days=days):

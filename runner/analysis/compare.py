@@ -8,112 +8,24 @@ they inform. An arm that has too few runs to reach alpha / k could only ever be 
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import ConfigDict
-
-from runner.analysis import flaky, stats
-from runner.analysis.comparability import Likeness
-from runner.analysis.report import TIMES_LEFT_OUT, Arm, Part, Sampled, Warning, same
+from runner.analysis import stats
+from runner.analysis.compare_notes import arms_of, comparison_warnings, idle_gate_warnings
+from runner.analysis.comparison import Compared, Key, Pair, Verdict, Word
+from runner.analysis.report import Arm, Sampled, Warning, same
 from runner.config.gate import Gate, SampledRule
 from runner.evidence import metrics
 
-SCHEMA_VERSION = 1
-
-Word = Literal[
-    "same-exact",
-    "changed-exact",
-    "nondeterministic",
-    "insufficient",
-    "no-difference-detected",
-    "within-threshold",
-    "improved",
-    "regressed",
-    "unlike",
-]
-#: Of a gated metric, these fail a build.
-FAILING = frozenset({"regressed", "changed-exact", "nondeterministic"})
 #: Range over median, and MADs of the first run above the median, above which an arm is `noisy`.
 NOISY_RANGE = 0.3
 NOISY_MADS = 3.0
 #: Makes the median absolute deviation of a normal distribution its standard deviation.
 _MAD_SCALE = 1.4826
-#: Two arms and a metric of theirs: (base arm, new arm, metric).
-Key = tuple[str, str, str]
-
-
-class Verdict(Part):
-    """What is said of one metric of one pair of arms."""
-
-    #: The new arm; `base_arm` is what it is held against.
-    arm: str
-    base_arm: str
-    metric: str
-    kind: Literal["exact", "sampled"]
-    verdict: Word
-    gated: bool
-    #: Exact: the value, or every value where they vary. Sampled: the median.
-    base: Any
-    new: Any
-    #: Runs that have it, base and new.
-    n: tuple[int, int]
-    #: Hodges-Lehmann estimate of new - base, in the metric's own unit.
-    shift: float | None = None
-    #: Hodges-Lehmann estimate of new / base; null where a value is not positive.
-    ratio: float | None = None
-    #: Of the ratio.
-    interval: tuple[float, float] | None = None
-    #: What the interval really has, 0 to 1.
-    confidence: float | None = None
-    p: float | None = None
-    #: Standard error of `p`; 0 where it is exact.
-    p_error: float | None = None
-    #: After Holm, over its family.
-    p_adjusted: float | None = None
-    #: Of `insufficient`: runs a side that could tell.
-    required_n: int | None = None
-    #: `noisy`; `confirmed` or `not-confirmed` after a second, fresh half.
-    flags: list[str] = []
-
-    @property
-    def key(self) -> Key:
-        return self.base_arm, self.arm, self.metric
-
-    @property
-    def fails(self) -> bool:
-        """Whether it fails a build."""
-        return self.gated and self.verdict in FAILING
-
-
-class Compared(Part):
-    """All verdicts of one comparison; its JSON names are a contract."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    schema_version: int = SCHEMA_VERSION
-    #: Sweeps, base and new; the same name twice for arms of one sweep.
-    sweeps: tuple[str, str]
-    gate: Gate
-    strict: bool = False
-    #: Gated sampled metrics that Holm's procedure runs over.
-    family: int
-    exit: int
-    verdicts: list[Verdict]
-    warnings: list[Warning]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two arms that are held against each other, and what speaks against it."""
-
-    base: Arm
-    new: Arm
-    likeness: Likeness = field(default_factory=Likeness)
 
 
 def compare(
@@ -146,11 +58,11 @@ def compare(
         verdicts=verdicts,
         warnings=[
             *warnings,
-            *_warnings(pairs, verdicts, gate.alpha),
-            *(_idle(gate, verdicts) if family is None else ()),
+            *comparison_warnings(pairs, verdicts, gate.alpha),
+            *(idle_gate_warnings(gate, verdicts) if family is None else ()),
         ],
     )
-    unexpected = missing + sum(arm.unexpected for arm in _arms(pairs))
+    unexpected = missing + sum(arm.unexpected for arm in arms_of(pairs))
     return found.model_copy(update={"exit": exit_code(verdicts, unexpected, strict=strict, pairs=pairs)})
 
 
@@ -233,14 +145,6 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
             new=_shown(sides[1]),
             n=(len(sides[0]), len(sides[1])),
         )
-
-
-def _unmeasured(pair: Pair) -> list[str]:
-    """Metrics, and maps of them, that one arm's report is too old to have."""
-    names = [name for arm in (pair.base, pair.new) for name in arm.exact if not metrics.is_information(name)]
-    sides = (pair.base.exact, pair.new.exact)
-    missing = (name for name in names if not all(metrics.measured(name, side) for side in sides))
-    return sorted({f"{name.partition('.')[0]}.*" if "." in name else name for name in missing})
 
 
 def _exact_rank(name: str) -> tuple[int, str]:
@@ -382,75 +286,3 @@ def _verdict(pair: Pair, metric: str, kind: Literal["exact", "sampled"], word: W
 
 
 # what a reader must know
-
-
-def _warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) -> Iterator[Warning]:
-    said: dict[tuple[str, str], list[Pair]] = {}
-    for pair in pairs:
-        likeness = pair.likeness
-        if likeness.refused:
-            said.setdefault(("unlike", f"not comparable: {'; '.join(likeness.refused)}"), []).append(pair)
-        elif likeness.untimed:
-            said.setdefault(("unlike", f"times are not compared: {'; '.join(likeness.untimed)}"), []).append(pair)
-        for note in likeness.noted:
-            said.setdefault(("noted", note), []).append(pair)
-        if unmeasured := _unmeasured(pair):
-            listed = ", ".join(unmeasured)
-            said.setdefault(("not-measured", f"not compared, one side is older than them: {listed}"), []).append(pair)
-    for (name, message), concerned in said.items():
-        whose = "" if len(concerned) == len(pairs) else ", ".join(pair.new.name for pair in concerned) + ": "
-        yield Warning(id=name, message=whose + message)
-    for arm in _arms(pairs):
-        if arm.unexpected:
-            ended = ", ".join(f"{count} {outcome}" for outcome, count in arm.outcomes.items())
-            yield Warning(
-                id="unexpected-outcome",
-                message=f"{arm.name}: {arm.unexpected} of {arm.planned} cells did not end as expected ({ended})",
-            )
-        yield from (warning for warning in arm.warnings if warning.id == TIMES_LEFT_OUT)
-    yield from _flaky(pairs)
-    few: dict[tuple[tuple[int, int], int], list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.gated and verdict.verdict == "insufficient" and verdict.required_n is not None:
-            few.setdefault((verdict.n, verdict.required_n), []).append(verdict)
-    for (n, needed), those in few.items():
-        listed = ", ".join(dict.fromkeys(verdict.metric for verdict in those))
-        yield Warning(
-            id="insufficient",
-            message=f"{n[0]} v {n[1]} runs cannot tell ({listed}): {needed} a side could, at {100 * alpha:g} % "
-            "over all gated metrics",
-        )
-    for verdict in verdicts:
-        if verdict.p_error and verdict.p_adjusted is not None and verdict.p:
-            error = verdict.p_error * verdict.p_adjusted / verdict.p
-            if abs(verdict.p_adjusted - alpha) < 3 * error:
-                message = f"{verdict.metric}: p = {verdict.p_adjusted:.4f} is sampled (standard error {error:.4f})"
-                yield Warning(id="sampled-p", message=f"{message}: too near to {alpha:g}", metric=verdict.metric)
-
-
-def _flaky(pairs: Sequence[Pair]) -> Iterator[Warning]:
-    """Workspaces with more than one verdict, inside an arm or across a pair: that difference is the verifier's."""
-    told: dict[str, None] = {}
-    for arm in _arms(pairs):
-        told.update((warning.message, None) for warning in arm.warnings if warning.id == flaky.ID)
-    for pair in pairs:
-        for name in flaky.differing(pair.base.workspaces, pair.new.workspaces):
-            told[
-                f"{pair.new.name}: the same workspace (tree {name[:12]}) got other verdicts on both sides: it is the "
-                f"verifier of fixture {pair.new.fixture} that differs, not what is compared"
-            ] = None
-    yield from (Warning(id=flaky.ID, message=message) for message in told)
-
-
-def _idle(gate: Gate, verdicts: Sequence[Verdict]) -> Iterator[Warning]:
-    """What a gate asks for and no arm has: a name that was misspelt gates nothing, every night."""
-    names = [verdict.metric for verdict in verdicts if verdict.kind == "exact"]
-    for glob in gate.exact:
-        if not fnmatch.filter(names, glob):
-            yield Warning(id="gates-nothing", message=f"gate {gate.id}: exact '{glob}' fits no metric of these arms")
-
-
-def _arms(pairs: Iterable[Pair]) -> list[Arm]:
-    """Every arm once."""
-    found: Mapping[int, Arm] = {id(arm): arm for pair in pairs for arm in (pair.base, pair.new)}
-    return list(found.values())

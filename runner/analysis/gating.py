@@ -7,7 +7,8 @@ from pathlib import Path
 
 from runner.analysis import baseline
 from runner.analysis.aggregate import of_directory
-from runner.analysis.compare import Compared, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Compared
 from runner.analysis.pairing import pair_across, pair_within
 from runner.analysis.report import Report
 from runner.config.catalog import Catalog
@@ -80,12 +81,12 @@ def across(
     )
 
 
-def demand_baseline(path: Path, gate: Gate) -> Report:
+def check_baseline(path: Path, gate: Gate) -> Report:
     """The report in a baseline. Raises UsageError for what is none, and for one older than the gate takes."""
     found = baseline.load(path)
-    baseline.demand_fresh(found, gate.baseline_days, datetime.now(UTC))
+    baseline.check_fresh(found, gate.baseline_days, datetime.now(UTC))
     return found.report
 
 
 def _report(path: Path, gate: Gate) -> Report:
-    return demand_baseline(path, gate) if path.is_file() else of_directory(SweepDir.read(path))
+    return check_baseline(path, gate) if path.is_file() else of_directory(SweepDir.read(path))

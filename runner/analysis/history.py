@@ -18,8 +18,6 @@ import json
 import os
 import re
 import secrets
-import statistics
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -28,11 +26,11 @@ from typing import Any
 
 from runner.analysis import stats
 from runner.errors import UsageError
+from runner.records.disk import disk_error
 from runner.records.schema import Record
-from runner.records.store import LeftOut, SweepDir, disk_error
+from runner.records.store import LeftOut, SweepDir
 from runner.text.encoding import has_surrogate, repaired, text_written_out
 from runner.text.files import open_regular, unreadable
-from runner.text.visible import one_line
 from runner.wire.numbers import bounded, measure
 
 #: Column -> its Arrow type. `value`: numbers, null where the metric is text or does not apply; `text`: the rest.
@@ -48,14 +46,6 @@ COLUMNS = {
 _QUERIED = ("started_at", "directory", "night", "arm", "adapter", "machine", "replicate", "attempt", "value")
 #: In a file's own metadata: which night it belongs to, and the hashes of its runs.
 _NIGHT, _RUNS = b"acpbench.night", b"acpbench.runs"
-#: Nights a side that a step needs, and the level at which it is worth a hint.
-STEP_NIGHTS = 4
-STEP_ALPHA = 0.05
-#: Newest nights that are searched: as far back as the exact test reaches at once.
-STEP_WINDOW = 60
-#: Longest text in a picture.
-_LABEL = 160
-_BARS = "▁▂▃▄▅▆▇█"
 #: How `default_directory` ends a name.
 _DATED = re.compile(r"-\d{8}T\d{6}Z-[0-9a-f]{4}$")
 #: Outcomes after which a run says nothing about its agent.
@@ -70,16 +60,6 @@ class Night:
     directory: str
     machine: str
     found: stats.Summary
-
-
-@dataclass(frozen=True)
-class Step:
-    """A change of level between two nights. `index`: the first night after it; `ratio`: after to before, by medians."""
-
-    index: int
-    ratio: float
-    #: Times the number of places that were tried.
-    p: float
 
 
 @dataclass(frozen=True)
@@ -102,7 +82,7 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
     """
     import pyarrow.parquet as parquet
 
-    _demand_utf8(history)
+    _check_utf8(history)
     records = list(_dated(list(sweep.records(left_out)), left_out))
     name = _name(text_written_out(sweep.path.resolve().name), records)
     latest = {record.cell: record for record in records}
@@ -218,7 +198,7 @@ def query(history: Path, metric: str, *, adapter: str | None = None, arm: str = 
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
-    _demand_utf8(history)
+    _check_utf8(history)
     metric = repaired(metric)
     found = sorted(history.glob("*.parquet"))
     if not found:
@@ -272,72 +252,7 @@ def _once(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     return latest.values()
 
 
-def steps(medians: Sequence[float]) -> list[Step]:
-    """Where the level of nightly medians changed, by binary segmentation: the place whose two sides the exact rank
-    test tells apart best, if it still does so after Bonferroni over all places tried; then the same on either side.
-
-    Only the newest STEP_WINDOW nights are searched.
-    """
-    start = max(0, len(medians) - STEP_WINDOW)
-    return sorted(_steps(medians[start:], start), key=lambda step: step.index)
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """One bar a value, the lowest and the highest at the ends of the scale."""
-    low, high = min(values), max(values)
-    if low == high:
-        return _BARS[3] * len(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
-
-
-def plot(series: Sequence[Series], metric: str, file: Path) -> None:
-    """A picture of nightly medians with their ranges, one line an arm; the file's ending says its kind.
-
-    Raises UsageError where it cannot be written.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    axes = figure.add_subplot()
-    for one in series:
-        times: list[Any] = [night.started_at for night in one.nights]
-        below = [night.found.median - night.found.min for night in one.nights]
-        above = [night.found.max - night.found.median for night in one.nights]
-        drawn = axes.errorbar(
-            times,
-            one.medians,
-            yerr=[below, above],
-            fmt="o-",
-            markersize=4,
-            capsize=2,
-            elinewidth=0.8,
-            label=_label(one.arm),
-        )
-        for step in steps(one.medians):
-            axes.axvline(times[step.index], color=drawn.lines[0].get_color(), linestyle=":", linewidth=1)
-    # A name may hold `$`, which begins mathematics for matplotlib.
-    axes.set_ylabel(_label(metric), parse_math=False)
-    axes.set_ylim(bottom=0)
-    axes.grid(visible=True, alpha=0.3)
-    axes.set_title("Nightly medians with the range of their runs; dotted: a step", fontsize=10, loc="left")
-    legend = axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), frameon=False)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-    figure.autofmt_xdate()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a character that the font lacks is drawn as a box
-            figure.savefig(file, dpi=130)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be written: {error}") from None
-
-
-def _label(text: str) -> str:
-    """Text in a picture; the library hides what begins with `_`."""
-    return one_line(text, _LABEL).lstrip("_") or "-"
-
-
-def _demand_utf8(history: Path) -> None:
+def _check_utf8(history: Path) -> None:
     if has_surrogate(str(history)):
         raise UsageError(f"{history}: a name that is not UTF-8, which Parquet's library cannot open; give another one")
 
@@ -446,20 +361,3 @@ def _series(runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> list
     for one in found.values():
         one.nights.sort(key=lambda night: night.started_at)
     return [found[arm] for arm in sorted(found)]
-
-
-def _steps(medians: Sequence[float], offset: int) -> list[Step]:
-    places = range(STEP_NIGHTS, len(medians) - STEP_NIGHTS + 1)
-    best: tuple[float, float, int] | None = None
-    for place in places:
-        before, after = medians[:place], medians[place:]
-        p = stats.rank_test(before, after).p
-        # Among places that the ranks cannot tell apart, the one with the larger jump.
-        jump = abs(statistics.median(after) - statistics.median(before))
-        best = min(best, (p, -jump, place)) if best is not None else (p, -jump, place)
-    if best is None or best[0] * len(places) >= STEP_ALPHA:
-        return []
-    place = best[2]
-    low, high = statistics.median(medians[:place]), statistics.median(medians[place:])
-    step = Step(offset + place, high / low if low else float("inf"), best[0] * len(places))
-    return [*_steps(medians[:place], offset), step, *_steps(medians[place:], offset + place)]

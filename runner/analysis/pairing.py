@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runner.analysis.comparability import DIMENSIONS, Likeness, across, differing, within
-from runner.analysis.compare import Pair
+from runner.analysis.comparison import Pair
 from runner.analysis.report import Arm, Report, Warning
 from runner.config.nearest import suggest
 from runner.errors import UsageError

@@ -193,7 +193,7 @@ def fisher(base: tuple[int, int], new: tuple[int, int]) -> float:
     Raises ValueError for what is no rate.
     """
     for hits, trials in (base, new):
-        _demand_rate(hits, trials)
+        _check_rate(hits, trials)
     table = [[hits, trials - hits] for hits, trials in (base, new)]
     return float(_scipy_stats().fisher_exact(table).pvalue)
 
@@ -203,13 +203,13 @@ def clopper_pearson_upper(k: int, n: int, confidence: float = 0.95) -> float:
 
     Raises ValueError for what is no rate.
     """
-    _demand_rate(k, n)
+    _check_rate(k, n)
     return 1.0 if k == n else float(_scipy_special().betaincinv(k + 1, n - k, confidence))
 
 
 def clopper_pearson_lower(k: int, n: int, confidence: float = 0.95) -> float:
     """One-sided lower bound; see `clopper_pearson_upper`."""
-    _demand_rate(k, n)
+    _check_rate(k, n)
     return 0.0 if k == 0 else float(_scipy_special().betaincinv(k, n - k + 1, 1.0 - confidence))
 
 
@@ -219,7 +219,7 @@ def _finite(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def _demand_rate(k: int, n: int) -> None:
+def _check_rate(k: int, n: int) -> None:
     if n < 1 or not 0 <= k <= n:
         raise ValueError(f"{k} of {n} is no rate")
 

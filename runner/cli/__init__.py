@@ -1,0 +1,4 @@
+"""The command line: one module a verb, options in, exit code out.
+
+No logic: what a verb does stands in the room it calls.
+"""

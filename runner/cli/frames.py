@@ -75,7 +75,7 @@ def frames(
 
 def _evidence(run: Path, kind: str, what: int | str) -> str:
     """One piece of evidence that is no frame, as indented JSON."""
-    from runner.study.runs import file_entry, member, model_entry
+    from runner.study.references import file_entry, member, model_entry
     from runner.text.visible import json_text
 
     if not run.is_dir():

@@ -10,7 +10,7 @@ import typer
 from runner.cli.output import err, out, out_as_is, table
 from runner.cli.state import catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
-from runner.config.plan import Cell, demand_planned, plan
+from runner.config.plan import Cell, check_planned, plan
 from runner.config.sweep import MAX_JOBS, MAX_REPEAT
 from runner.errors import UsageError
 from runner.records.store import SweepDir, default_directory
@@ -59,13 +59,9 @@ def sweep(
     loaded = load_sweep(config, found, adapter or ())
     cells = _planned(loaded, directory, repeat, only) if resume else plan(loaded, repeat=repeat, only=only)
     if dry_run:
-        from runner.gateway.capture import demand_tapes
-        from runner.gateway.program import demand_programs
-        from runner.sandbox.fixture import demand_pins
+        from runner.sweep.preflight import preflight
 
-        demand_pins(loaded)
-        demand_programs(loaded, cells)
-        demand_tapes(loaded, cells)
+        preflight(loaded, cells)
         _print_plan(cells)
         _print_limits(loaded)
         return 0
@@ -107,7 +103,7 @@ def _planned(loaded: LoadedSweep, directory: Path | None, repeat: int | None, on
     if repeat is not None or only is not None:
         raise UsageError("--resume goes on with the plan of --out DIR: leave out --repeat and --only")
     cells = list(SweepDir.read(directory).cells)
-    demand_planned(loaded, cells, directory / "plan.jsonl")
+    check_planned(loaded, cells, directory / "plan.jsonl")
     return cells
 
 

@@ -121,7 +121,7 @@ def plan(
     return [cell.model_copy(update={"order": order}) for order, cell in enumerate(cells, start=1)]
 
 
-def demand_planned(loaded: LoadedSweep, cells: Iterable[Cell], path: Path) -> None:
+def check_planned(loaded: LoadedSweep, cells: Iterable[Cell], path: Path) -> None:
     """Raise UsageError where a plan that was read from `path` has a cell that the configuration knows nothing of: a
     resumed sweep goes on with its own configuration."""
     known: dict[str, Collection[str]] = {

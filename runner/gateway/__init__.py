@@ -1,0 +1,3 @@
+"""The model gateway seen from outside its container:
+its program, its journal, cassettes, and how it reaches a live model.
+"""

@@ -28,8 +28,9 @@ from runner.config.upstream import Upstream
 from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import TAPE_BYTES, read_tape
 from runner.gateway.journal import LoggedEntries
+from runner.records.disk import disk_error
 from runner.records.schema import Record
-from runner.records.store import SweepDir, disk_error
+from runner.records.store import SweepDir
 from runner.text.files import is_there, read_regular, unreadable
 
 TAPE = "tape.jsonl"
@@ -41,7 +42,7 @@ def name_of(upstream: Upstream) -> str:
     return upstream.cassette or upstream.id
 
 
-def demand_room(loaded: LoadedSweep, models: Iterable[str]) -> None:
+def check_room(loaded: LoadedSweep, models: Iterable[str]) -> None:
     """Raise UsageError where a cassette would be written over another: before a request was paid for."""
     for model in _captured(models):
         folder = loaded.cassette_folder(name_of(loaded.upstreams[model]))
@@ -83,7 +84,7 @@ def reserved(loaded: LoadedSweep, models: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def demand_tapes(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
+def check_tapes(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
     """Raise ConfigError, with file and line, where a tape that `cells` will play is not whole."""
     for model, adapter, surface, fixture, policy in sorted(
         {(cell.model, cell.adapter, cell.surface, cell.fixture, cell.policy) for cell in cells}

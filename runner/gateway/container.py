@@ -14,7 +14,7 @@ from docker import DockerClient
 
 from runner.errors import InfraError
 from runner.gateway.control import START_S, Control, Miss
-from runner.gateway.upstream_access import PRIVATE_TARGET, WayOut
+from runner.gateway.upstream_access import PRIVATE_TARGET, UpstreamAccess
 from runner.sandbox.container import BASE_ENV, Container, Spec
 
 MODEL_TARGET = "/model"
@@ -67,7 +67,7 @@ class Gateway:
         on_miss: Callable[[Miss], None] | None = None,
         on_budget: Callable[[str], None] | None = None,
         on_lost: Callable[[str, str], None] | None = None,
-        way_out: WayOut | None = None,
+        upstream_access: UpstreamAccess | None = None,
         command: Sequence[str] = (),
         request_mb: int = _SMALL_BODY_MB,
     ) -> None:
@@ -75,7 +75,7 @@ class Gateway:
         :param image: reference or id of the gateway's image.
         :param on_budget: called with the reason when a live model has spent what it may.
         :param on_lost: called with a run's token and the reason when its live model did not answer.
-        :param way_out: for live models; None: it has no network at all.
+        :param upstream_access: for live models; None: it has no network at all.
         :param command: overrides the image's own command.
         :param request_mb: the largest request body that any run may send.
         """
@@ -84,12 +84,12 @@ class Gateway:
         self._on_miss = on_miss
         self._on_budget = on_budget
         self._on_lost = on_lost
-        self._way_out = way_out
+        self._upstream_access = upstream_access
         self._control: Control | None = None
         heap_mb = _HEAP_MB + _HEAP_PER_MB * max(0, request_mb - _SMALL_BODY_MB)
         mounts = {model_volume: MODEL_TARGET, journal_volume: JOURNAL_TARGET}
-        if way_out is not None:
-            mounts[way_out.volume] = PRIVATE_TARGET
+        if upstream_access is not None:
+            mounts[upstream_access.volume] = PRIVATE_TARGET
         self._container = Container(
             client,
             Spec(
@@ -99,8 +99,8 @@ class Gateway:
                 labels=labels,
                 mounts=mounts,
                 writable=frozenset(mounts),
-                network=way_out.network if way_out is not None else "none",
-                folders=way_out.outward.folders if way_out is not None else {},
+                network=upstream_access.network if upstream_access is not None else "none",
+                folders=upstream_access.live_upstreams.folders if upstream_access is not None else {},
                 user=_USER,
                 groups=_GROUPS,
                 env={**BASE_ENV, "NODE_OPTIONS": f"--max-old-space-size={heap_mb}"},
@@ -132,8 +132,8 @@ class Gateway:
         """
         try:
             self._container.create()
-            if self._way_out is not None:
-                self._container.put(PRIVATE_TARGET, self._way_out.tar())
+            if self._upstream_access is not None:
+                self._container.put(PRIVATE_TARGET, self._upstream_access.tar())
             # Before the start: a death during it must be seen too.
             stream = self._container.attach()
             self._control = Control(

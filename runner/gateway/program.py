@@ -43,7 +43,7 @@ def program_for(loaded: LoadedSweep, cell: Cell, workspace: str) -> dict[str, An
     }
 
 
-def demand_programs(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
+def check_programs(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
     """Raise ConfigError at its arm where a script cannot be said in an adapter's tools, before anything is started."""
     for matrix, name, model in sorted({(cell.matrix, cell.adapter, cell.model) for cell in cells}):
         script = loaded.scripts.get(model)

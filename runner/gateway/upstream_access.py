@@ -41,7 +41,7 @@ _LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Outward:
+class LiveUpstreams:
     """The live models of a sweep, by id, with their keys and the certificates (PEM) they may be signed by."""
 
     upstreams: Mapping[str, Upstream]
@@ -50,7 +50,9 @@ class Outward:
     authorities: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, loaded: LoadedSweep, models: Iterable[str], environ: Mapping[str, str] | None = None) -> Outward | None:
+    def of(
+        cls, loaded: LoadedSweep, models: Iterable[str], environ: Mapping[str, str] | None = None
+    ) -> LiveUpstreams | None:
         """What the models of whole names `models` need; None where none of them is live.
 
         :raises ConfigError: a key or a certificate is not where it should be.
@@ -62,7 +64,7 @@ class Outward:
         found = {name: _Files(loaded, one, there) for name, one in wanted.items()}
         keys = {name: one.key() for name, one in found.items() if one.upstream.key is not None}
         redact.know(keys.values())
-        _demand_no_key(loaded, keys)
+        _check_no_key(loaded, keys)
         return cls(
             wanted,
             keys,
@@ -99,7 +101,7 @@ class Outward:
         }
 
 
-def _demand_no_key(loaded: LoadedSweep, keys: Mapping[str, str]) -> None:
+def _check_no_key(loaded: LoadedSweep, keys: Mapping[str, str]) -> None:
     """Raise ConfigError where a file of this sweep says a key: what stands there is copied into records and agents."""
     forms = {name: Forms([key]) for name, key in keys.items()}
     files = {path: path.read_bytes() for path in (loaded.root / name for name in loaded.digests) if path.is_file()}
@@ -183,30 +185,30 @@ class _Files:
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
+class UpstreamAccess:
     """The engine's part of it: names of the private volume and of the network ("none" where sockets are enough)."""
 
-    outward: Outward
+    live_upstreams: LiveUpstreams
     volume: str
     network: str
 
     @classmethod
-    def create(cls, client: DockerClient, sweep: str, outward: Outward) -> WayOut:
+    def create(cls, client: DockerClient, sweep: str, live_upstreams: LiveUpstreams) -> UpstreamAccess:
         """Create both, labelled, so that the reaper finds them.
 
         :raises InfraError: the engine refuses.
         """
         volume = f"acpbench-{sweep}-private"
-        network = f"acpbench-{sweep}-out" if outward.needs_network else "none"
+        network = f"acpbench-{sweep}-out" if live_upstreams.needs_network else "none"
         with engine_errors("create the way out of the model gateway"):
             client.api.create_volume(name=volume, labels=labels(sweep))
-            if outward.needs_network:
+            if live_upstreams.needs_network:
                 client.api.create_network(network, driver="bridge", internal=False, labels=labels(sweep))
-        return cls(outward, volume, network)
+        return cls(live_upstreams, volume, network)
 
     def tar(self) -> bytes:
         """The private file as the gateway's container gets it: its user's alone."""
-        data = self.outward.policy()
+        data = self.live_upstreams.policy()
         member = tarfile.TarInfo(_POLICY)
         member.size, member.mode = len(data), 0o600
         member.uid, member.gid = (int(part) for part in USER.split(":"))

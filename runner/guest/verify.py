@@ -100,25 +100,7 @@ def verify(request: Request, layout: fixture.Layout) -> None:
         del agent_archive
         comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
         patch, patch_cut = comparison.patch(scratch)
-        # Those that decide the verdict first, should not all be told.
-        told = within(
-            [
-                change.as_json()
-                for change in sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
-            ],
-            _LIST_BYTES,
-        )
-        lines = comparison.status().splitlines(keepends=True)
-        result |= {
-            "workspace": comparison.tree,
-            "patch_cut": patch_cut,
-            "status": "".join(within(lines, _LIST_BYTES)),
-            "changes": sorted(told, key=lambda change: os.fsencode(change["path"])),
-            "changes_cut": len(comparison.changes) - len(told),
-            "skipped": within(
-                [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]], _SKIPPED_BYTES
-            ),
-        }
+        result |= {"patch_cut": patch_cut, **_changes(comparison, skipped)}
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
     del archive
     present = procs.snapshot().keys()
@@ -131,6 +113,22 @@ def verify(request: Request, layout: fixture.Layout) -> None:
                 own_env = place.environment(env, prepared.workspace)
                 ran = run(command, place.tests, own_env, timeout_s, isolated.TESTS)
     request.reply(result | ran._asdict() | {"limits": watch.reached()}, blobs={"patch": patch})
+
+
+def _changes(comparison: Comparison, skipped: list[tree.Skipped]) -> dict[str, Any]:
+    """What the agent changed, and what of it was not taken over, within what a reply may hold."""
+    # Those that decide the verdict first, should not all be told.
+    changes = sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
+    told = within([change.as_json() for change in changes], _LIST_BYTES)
+    return {
+        "workspace": comparison.tree,
+        "status": "".join(within(comparison.status().splitlines(keepends=True), _LIST_BYTES)),
+        "changes": sorted(told, key=lambda change: os.fsencode(change["path"])),
+        "changes_cut": len(comparison.changes) - len(told),
+        "skipped": within(
+            [{"path": item.path, "reason": item.reason} for item in skipped[:_MAX_SKIPPED]], _SKIPPED_BYTES
+        ),
+    }
 
 
 def _end_all(present: Collection[int]) -> None:

@@ -69,7 +69,7 @@ def pin(
     mark = catalog.root / ".cache" / "pins" / image
     with writing(name), _unfinished(mark, name, config, folder):
         loaded = _nearest(name, catalog)
-        demand_source(catalog.root / "images", loaded.value)
+        check_source(catalog.root / "images", loaded.value)
         progress(f"from {loaded.value.id}: {loaded.value.packages[0].name} {wanted}")
         return _made(name, wanted, loaded, config, folder, client, clients, progress)
 
@@ -172,7 +172,7 @@ def _base(loaded: Loaded[Adapter]) -> str:
     return loaded.value.id.partition("@")[0]
 
 
-def demand_source(images: Path, adapter: Adapter) -> None:
+def check_source(images: Path, adapter: Adapter) -> None:
     """Raise UsageError where an adapter's image is not made from its first package: then no other version can be."""
     own, folder = adapter.packages[0], images / adapter.image
     manifest, lock = folder / "package.json", folder / "requirements.txt"

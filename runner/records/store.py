@@ -11,7 +11,6 @@ which the kernel drops however the process ends); any number may read.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -30,7 +29,17 @@ from runner.config import plan
 from runner.config.base import on_disk
 from runner.config.nearest import quoted, suggest
 from runner.config.plan import Cell
-from runner.errors import InfraError, UsageError
+from runner.errors import UsageError
+from runner.records.disk import (
+    disk_error,
+    disk_errors,
+    flush,
+    full_disk,
+    json_bytes,
+    name_bytes,
+    write_pieces_whole,
+    write_whole,
+)
 from runner.records.lock import check_lock
 from runner.records.schema import SCHEMA_VERSION, Record
 from runner.text.encoding import repaired, written_out
@@ -55,10 +64,6 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 LeftOut = Callable[[UsageError], None]
 
 
-class DiskFull(InfraError):
-    """No room (or quota) left: trying again is no use, the sweep must stop."""
-
-
 def default_directory(results: Path, sweep: str) -> Path:
     """`<results>/<sweep>-<UTC yyyymmddThhmmssZ>-<4 random hex digits>`."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -78,22 +83,22 @@ class AttemptDir:
         """Write a file of the attempt, whole or not at all; its path."""
         if name == _RECORD:
             raise ValueError(f"{_RECORD} is written by commit alone")
-        return _write(self.path / name, data)
+        return write_whole(self.path / name, data)
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a value as JSON, indented; text that is no Unicode is written out (`runner.text.encoding`)."""
-        return self.write_bytes(name, _json(written_out(value)))
+        return self.write_bytes(name, json_bytes(written_out(value)))
 
     def write_lines(self, name: str, lines: Iterable[str | bytes]) -> Path:
         """Write lines, each given without its newline."""
-        encoded = (_bytes(line) if isinstance(line, str) else line for line in lines)
+        encoded = (name_bytes(line) if isinstance(line, str) else line for line in lines)
         return self.write_bytes(name, b"".join(line + b"\n" for line in encoded))
 
     def write_pieces(self, name: str, pieces: Iterable[bytes]) -> Path:
         """Write a file of the attempt as its bytes come, whole or not at all; its path. Raises what `pieces` raises."""
         if name == _RECORD:
             raise ValueError(f"{_RECORD} is written by commit alone")
-        return _write_pieces(self.path / name, pieces)
+        return write_pieces_whole(self.path / name, pieces)
 
     def commit(self, record: Record) -> Path:
         """Write record.json: from now on the attempt counts. Files written by others (frames.jsonl, ...) are flushed
@@ -105,10 +110,10 @@ class AttemptDir:
             raise ValueError(f"record of {record.cell}/{record.attempt} in {self.path}")
         if (self.path / _RECORD).exists():
             raise ValueError(f"{self.path / _RECORD} is committed already")
-        with _disk(self.path):
+        with disk_errors(self.path):
             for path in self.path.rglob("*"):
-                _flush(path)
-        return _write(self.path / _RECORD, _json(record.model_dump()))
+                flush(path)
+        return write_whole(self.path / _RECORD, json_bytes(record.model_dump()))
 
 
 class SweepDir:
@@ -134,16 +139,16 @@ class SweepDir:
         except FileExistsError:
             raise UsageError(f"{path}: is a file, not a folder") from None
         except OSError as error:
-            raise _full(error, path) or UsageError(f"{path}: cannot be made: {error.strerror}") from None
-        _demand_empty(path)
+            raise full_disk(error, path) or UsageError(f"{path}: cannot be made: {error.strerror}") from None
+        _check_empty(path)
         owner = _own(path)
         try:
-            _demand_empty(path)  # again, now that nobody else can be creating it
-            _write(path / "sweep.yaml", sweep_yaml)
-            _write(path / "lock.json", _json(lock))
-            with _disk(path):
+            _check_empty(path)  # again, now that nobody else can be creating it
+            write_whole(path / "sweep.yaml", sweep_yaml)
+            write_whole(path / "lock.json", json_bytes(lock))
+            with disk_errors(path):
                 (path / "runs").mkdir()
-            _write(path / _PLAN, plan.dump(cells))
+            write_whole(path / _PLAN, plan.dump(cells))
         except BaseException:
             os.close(owner)
             raise
@@ -180,16 +185,16 @@ class SweepDir:
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a file of the sweep's own (`lock.json`, `report.json`)."""
-        return _write(self.path / name, _json(value))
+        return write_whole(self.path / name, json_bytes(value))
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a report beside the sweep's own files."""
-        return _write(self.path / name, text.encode("utf-8", "backslashreplace"))
+        return write_whole(self.path / name, text.encode("utf-8", "backslashreplace"))
 
     def attempt(self, cell: Cell) -> AttemptDir:
         """A new folder for the next attempt at a cell. Raises InfraError where the disk refuses."""
         folder = self.path / "runs" / cell.name
-        with _disk(folder):
+        with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             number = max(_numbers(folder), default=0) + 1
             while True:
@@ -197,8 +202,8 @@ class SweepDir:
                     (folder / str(number)).mkdir()
                     break
                 number += 1
-            _flush(folder)
-            _flush(folder.parent)
+            flush(folder)
+            flush(folder.parent)
         return AttemptDir(folder / str(number), cell.name, number)
 
     def records(self, left_out: LeftOut | None = None) -> Iterator[Record]:
@@ -262,7 +267,7 @@ def spawn_of(attempt: Path) -> int | None:
     return None if record is None or record.agent is None else record.agent.spawn_ns
 
 
-def _demand_empty(path: Path) -> None:
+def _check_empty(path: Path) -> None:
     try:
         names = {entry.name for entry in path.iterdir()}
     except OSError as error:
@@ -279,7 +284,7 @@ def _own(path: Path) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         owner = os.open(file, flags, 0o644)
     except OSError as error:
-        raise _full(error, file) or UsageError(f"{file}: cannot be written: {error.strerror}") from None
+        raise full_disk(error, file) or UsageError(f"{file}: cannot be written: {error.strerror}") from None
     if not stat.S_ISREG(os.fstat(owner).st_mode):
         os.close(owner)
         raise UsageError(f"{file}: is no file; remove it")
@@ -366,67 +371,3 @@ def _near(path: Path) -> str:
     except OSError:
         return ""
     return suggest(path.name, names) if names else ""
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(repaired(value), indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
-
-
-def _bytes(line: str) -> bytes:
-    """A name's own bytes; half of a surrogate pair, which never had any, is written out."""
-    try:
-        return line.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return line.encode("utf-8", "backslashreplace")
-
-
-def _write(path: Path, data: bytes) -> Path:
-    return _write_pieces(path, (data,))
-
-
-def _write_pieces(path: Path, pieces: Iterable[bytes]) -> Path:
-    """Atomically: a temporary file in the same folder, fsync, rename, fsync of the folder."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    with _disk(path):
-        try:
-            with aside.open("xb") as file:
-                for piece in pieces:
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                aside.unlink()
-            raise
-        _flush(path.parent)
-    return path
-
-
-def _flush(path: Path) -> None:
-    """fsync a file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """What the operating system refuses becomes InfraError in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise disk_error(error, path) from error
-
-
-def _full(error: OSError, path: Path) -> DiskFull | None:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(f"disk full: {path} cannot be written; what was written before is whole")
-    return None
-
-
-def disk_error(error: OSError, path: Path) -> InfraError:
-    """What the operating system refused, as an error of ours in one line; `DiskFull` where there is no room."""
-    return _full(error, path) or InfraError(f"{path}: cannot be written: {error.strerror or error}")

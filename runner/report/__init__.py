@@ -1,0 +1,1 @@
+"""Renderers alone: a report, a comparison, findings or a history as table, Markdown, HTML, JUnit, CSV, annotations."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.analysis.report import Report, Warning
 from runner.report.junit import sentence
 from runner.text.visible import printable

@@ -10,7 +10,7 @@ from html import escape
 
 from tabulate import tabulate
 
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.analysis.report import Arm, Report, Sampled
 from runner.evidence import cost
 from runner.report import verdicts

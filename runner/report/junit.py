@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.analysis import flaky
-from runner.analysis.compare import Compared, Verdict
+from runner.analysis.comparison import Compared, Verdict
 from runner.config.plan import Cell
 from runner.records.outcome import MISSING
 from runner.records.schema import Record

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.config.plan import Cell
 from runner.records.outcome import MISSING
 from runner.records.schema import Record

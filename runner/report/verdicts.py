@@ -8,7 +8,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from runner.analysis.compare import Compared, Verdict
+from runner.analysis.comparison import Compared, Verdict
 from runner.report.tables import NONE
 from runner.report.text import clipped, escaped, printable, shortened, wrapped
 from runner.text.visible import SENTENCE, json_text, one_line

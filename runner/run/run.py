@@ -24,8 +24,9 @@ from runner.gateway.journal import LoggedEntries
 from runner.gateway.limits import limit_findings, limits_of
 from runner.gateway.program import model_failures
 from runner.records.bounds import bounded
+from runner.records.disk import DiskFull
 from runner.records.schema import Finding, Record
-from runner.records.store import AttemptDir, DiskFull
+from runner.records.store import AttemptDir
 from runner.run.agent_container import AgentContainer, container_labels, container_name
 from runner.run.collect import collect
 from runner.run.collect_findings import with_missing

@@ -1,0 +1,3 @@
+"""Containers of ours through the engine:
+images, volumes, streams, the guest's channel and its typed client, the reaper.
+"""

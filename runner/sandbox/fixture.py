@@ -44,7 +44,7 @@ def fixture_pins(folder: Path, fixture: str) -> FixturePins:
     return FixturePins(tree, gitobj.object_name("commit", commit_data(tree, subject_of(fixture))))
 
 
-def demand_pins(loaded: LoadedSweep) -> None:
+def check_pins(loaded: LoadedSweep) -> None:
     """What stands in the folders of a sweep's fixtures must be what their files pin. Needs no engine.
 
     :raises ConfigError: with file and line, or `ConfigErrors` with those of all fixtures.

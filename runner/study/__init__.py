@@ -1,0 +1,1 @@
+"""The published study, claim by claim, measured on a sweep's runs; `rules` holds one module a group of claims."""

@@ -9,7 +9,7 @@ from typing import Any
 from runner.evidence.messages import as_list, as_object, as_text, exchanges, updates
 from runner.study.model import Finding, Judgement, Reference
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 _IDS = ("options", "inputs", "commands", "editor-state")
 LIMITED: Judgement = "holds-with-limits"
@@ -156,7 +156,7 @@ def _commands(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "commands",
-        "does-not-hold" if not early else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not early, limited=limits),
         f"{'-'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} commands, "
         f"{max(text for _, text in sizes):,} bytes of names, descriptions and hints; "
         f"before the first prompt in {early} of {len(runs)} runs",
@@ -197,7 +197,7 @@ def _editor_state(study: Study, runs: list[LoadedRun]) -> Finding:
         "does-not-hold" if counts["method"] or counts["offered"] else "holds",
         f"{plural(counts['method'], 'message')} of document/* or nes/*, "
         f"offered in {counts['offered']} of {plural(len(runs), 'run')}",
-        figures={name: counts[name] for name in ("method", "offered", "not offered")},
+        shown=("method", "offered", "not offered"),
         evidence=evidence,
         unit="runs",
         n=len(runs),

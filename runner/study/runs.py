@@ -7,7 +7,6 @@ canaries planted), never by a name.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.acp.toolcalls import ToolCall
-from runner.config.nearest import suggest
 from runner.errors import InfraError, UsageError
 from runner.evidence.handshake import Handshake, handshake
 from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, decode, exchanges
@@ -28,10 +26,9 @@ from runner.records.store import NAMES_FILE, SweepDir
 from runner.study.model import Reference
 from runner.study.shapes import Answers, FsDiff, Program, checked
 from runner.text.encoding import repaired
-from runner.text.files import is_there, lines_of, read_regular, unreadable
+from runner.text.files import is_there, read_regular, unreadable
 from runner.wire.log import read_frames
 
-_INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 #: Outcomes after which a run says nothing about its agent.
 UNMEASURED = frozenset({"aborted", "infra", "model-script"})
 
@@ -108,7 +105,7 @@ class LoadedRun:
     def program(self) -> dict[str, Any]:
         """What the model was scripted to say; {} for a run without a script."""
         path = self.folder / "program.json"
-        return checked(Program, _read(path), path) if is_there(path) else {}
+        return checked(Program, read_json(path), path) if is_there(path) else {}
 
     @cached_property
     def outside(self) -> dict[str, dict[str, Any]]:
@@ -124,7 +121,7 @@ class LoadedRun:
     @cached_property
     def _fsdiff(self) -> dict[str, Any]:
         path = self.folder / "fsdiff.json"
-        return checked(FsDiff, _read(path), path) if is_there(path) else {}
+        return checked(FsDiff, read_json(path), path) if is_there(path) else {}
 
     # what the frames say
 
@@ -312,10 +309,10 @@ def load(directory: Path) -> Loaded:
 
 def _names(directory: Path) -> dict[str, Any] | None:
     path = directory / NAMES_FILE
-    return checked(Answers, _read(path), path) if is_there(path) else None
+    return checked(Answers, read_json(path), path) if is_there(path) else None
 
 
-def _read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     """A file of JSON. Raises UsageError where it is torn, or cannot be read."""
     try:
         return repaired(json.loads(read_regular(path)))
@@ -331,110 +328,3 @@ def groups(runs: Iterable[LoadedRun], key: Any) -> dict[Any, list[LoadedRun]]:
     for run in runs:
         found.setdefault(key(run), []).append(run)
     return found
-
-
-def opened(directory: Path, reference: Reference) -> Any:
-    """What a reference points at: a Frame, a journal line as JSON, the entry of a file, a member of the record.
-
-    Raises UsageError where it points at nothing.
-    """
-    folder = directory / reference.run
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder")
-    match reference.kind:
-        case "frame":
-            return _frame(folder, reference.seq)
-        case "model":
-            return model_entry(folder, reference.seq)
-        case "file":
-            return file_entry(folder, reference.path or "")
-        case "record":
-            return member(folder, reference.path or "")
-
-
-def _frame(folder: Path, seq: int | None) -> Any:
-    for frame in read_frames(folder / "frames.jsonl"):
-        if frame.seq == seq:
-            return frame
-    raise UsageError(f"{folder}: the frame log has no frame {seq}")
-
-
-def model_entry(folder: Path, seq: int | None) -> dict[str, Any]:
-    """One line of an attempt's model.jsonl. Raises UsageError where it has no such entry."""
-    path = folder / "model.jsonl"
-    if not is_there(path):
-        raise UsageError(f"{folder}: has no model.jsonl")
-    seqs = []
-    try:
-        for line in lines_of(path):
-            try:
-                entry = as_object(json.loads(line))
-            except (ValueError, RecursionError):
-                continue  # torn: the gateway was killed in the middle of it
-            seqs.append(entry.get("seq"))
-            if entry.get("seq") == seq:
-                return entry
-    except OSError as error:
-        raise unreadable(path, error) from None
-    raise UsageError(f"{path}: has no entry {seq}{suggest(str(seq), [str(s) for s in seqs if s is not None])}")
-
-
-def file_entry(folder: Path, path: str) -> dict[str, Any]:
-    """What the record says of a file: how it was at the start, and how it is after the run.
-
-    `before` and `after` are hashes (git blob in the workspace, sha256 outside it), None for no such file. A path that
-    nothing changed in the workspace has `changed: false` and no hashes. Raises UsageError where nobody looked.
-    """
-    record = as_object(member(folder, ""))
-    verdict = as_object(record.get("verdict"))
-    if not path.startswith("/"):
-        if not verdict:
-            raise UsageError(f"{folder}: was never judged, nothing is known of {path}")
-        for change in map(as_object, as_list(verdict.get("changes"))):
-            if change.get("path") == path:
-                return {**change, "changed": True}
-        if as_object(record.get("cut")).get("changes"):
-            raise UsageError(f"{folder}: more files changed than the record lists; it does not say whether {path} did")
-        return {"path": path, "changed": False}
-    after = next((item for item in _outside(folder) if item.get("path") == path), None)
-    before = next((item for item in map(as_object, as_list(record.get("planted"))) if item.get("path") == path), None)
-    ledger = [item for item in map(as_object, as_list(record.get("ledger"))) if item.get("path") == path]
-    buffers = [item for item in map(as_object, as_list(record.get("buffers"))) if item.get("path") == path]
-    if after is None and before is None and not ledger and not buffers and not is_there(folder / "fsdiff.json"):
-        raise UsageError(f"{folder}: nothing is known of {path}")
-    start, end = ((item or {}).get("sha256") for item in (before, after))
-    return {
-        "path": path,
-        "before": start,
-        "after": end,
-        "changed": start != end,
-        "kind": (after or before or {}).get("kind"),
-        "ledger": ledger,
-        "buffers": buffers,
-    }
-
-
-def _outside(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "fsdiff.json"
-    return [as_object(i) for i in as_list(as_object(_read(path)).get("outside"))] if is_there(path) else []
-
-
-def member(folder: Path, path: str) -> Any:
-    """A member of record.json by its dotted path (numbers index lists); '' is the whole record.
-
-    In a sweep's folder, of what was kept there of the registries' answers.
-    """
-    file = folder / "record.json"
-    if not is_there(file):
-        file = folder / NAMES_FILE
-    if not is_there(file):
-        raise UsageError(f"{folder}: not an attempt's folder: it has no record.json")
-    value = _read(file)
-    for name in filter(None, path.split(".")):
-        if isinstance(value, list) and _INDEX.fullmatch(name) and int(name) < len(value):
-            value = value[int(name)]
-        elif isinstance(value, dict) and name in value:
-            value = value[name]
-        else:
-            raise UsageError(f"{file}: has no {path}")
-    return value

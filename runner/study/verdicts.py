@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ def finding(
     verdict: Judgement,
     text: str,
     *,
+    shown: Sequence[str] = (),
     figures: dict[str, Any] | None = None,
     evidence: Sequence[Reference] = (),
     limits: Iterable[str] = (),
@@ -24,8 +26,13 @@ def finding(
     bound: Rate | None = None,
     tables: Iterable[Table] = (),
 ) -> Finding:
-    """A finding on one of `CLAIMS` (KeyError otherwise). `n` defaults to the bound's."""
+    """A finding on one of `CLAIMS` (KeyError otherwise).
+
+    shown: figures that are the number of pieces of evidence which show it; `figures`: all others. n: the bound's, where
+    it is not given.
+    """
     claim = CLAIMS[identity]
+    counts = Counter(reference.shows for reference in evidence)
     return Finding(
         id=identity,
         adapter=study.adapter,
@@ -33,7 +40,7 @@ def finding(
         published=claim.published,
         measured=Measured(
             text=text,
-            figures=figures or {},
+            figures={name: counts[name] for name in shown} | (figures or {}),
             unit=unit,
             n=bound.n if n is None and bound is not None else n,
             bound=bound,
@@ -45,13 +52,18 @@ def finding(
     )
 
 
+def verdict_of(*, fails: object, limited: object) -> Judgement:
+    """The verdict on a claim: `fails`: what speaks against it; `limited`: what it holds but for. Empty: nothing."""
+    return "does-not-hold" if fails else "holds-with-limits" if limited else "holds"
+
+
 def not_measured(study: Study, identity: str, why: str) -> Finding:
     """What the runs at hand do not show; `why` says which run would."""
     return finding(study, identity, "not-measured", "-", limits=[why])
 
 
 def counted(evidence: Iterable[Reference], shows: str) -> int:
-    return sum(one.shows == shows for one in evidence)
+    return sum(reference.shows == shows for reference in evidence)
 
 
 def few(items: Iterable[str], limit: int = 4) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from runner.errors import AgentError, InfraError, RunError
-from runner.records.store import disk_error
+from runner.records.disk import disk_error
 from runner.sandbox.stream import AttachedStream, Chunk
 from runner.wire.frames import (
     OVERSIZE,

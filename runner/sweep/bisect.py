@@ -27,7 +27,7 @@ from runner.config.nearest import quoted, suggest
 from runner.config.plan import plan
 from runner.errors import BuildError, UsageError
 from runner.packages.clients import Clients
-from runner.packages.pin import demand_source, pin, writing
+from runner.packages.pin import check_source, pin, writing
 from runner.packages.versions import releases
 from runner.sandbox.images import Images
 from runner.sweep.progress import PlainProgress
@@ -125,7 +125,7 @@ def _shown(measured: Measured) -> str:
 def candidates(base: str, catalog: Catalog, clients: Clients, good: str, bad: str) -> list[str]:
     """The releases of an adapter's own package from `good` to `bad`. Raises UsageError, BuildError."""
     family = _family(base, catalog)
-    demand_source(catalog.root / "images", family[0].value)
+    check_source(catalog.root / "images", family[0].value)
     own = family[0].value.packages[0]
     if own.registry == "npm":
         answer = clients.ask([f"{own.name}@{own.version}"], []).get("npm", {}).get(f"{own.name}@{own.version}", {})

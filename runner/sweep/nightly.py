@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runner.analysis import gating, history
-from runner.analysis.compare import Compared, compare, confirmed, suspects
+from runner.analysis.compare import compare, confirmed, suspects
+from runner.analysis.comparison import Compared
 from runner.analysis.pairing import pair_within
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
@@ -91,8 +92,8 @@ def run_and_judge(
     gate = gating.gate_of(None, asked, catalog)
     against = None if asked.baseline is None else baseline_path(loaded.root, asked.baseline)
     if against is not None:
-        gating.demand_baseline(against, gate)
-    _demand_arms(asked, cells)
+        gating.check_baseline(against, gate)
+    _check_arms(asked, cells)
     result = run_sweep(loaded, cells, options, progress)
     found = gating.within(result.report, asked, gate, strict=strict)
     if suspects(found):
@@ -105,7 +106,7 @@ def run_and_judge(
         return Judged(result, found, problem=f"baseline {asked.baseline}: {error}")
 
 
-def _demand_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
+def _check_arms(asked: Comparison, cells: Sequence[Cell]) -> None:
     names = list(dict.fromkeys(cell.arm for cell in cells if not cell.warmup))
     for side, glob in (("base", asked.base), ("new", asked.new)):
         if not fnmatch.filter(names, glob):

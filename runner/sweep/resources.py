@@ -22,7 +22,7 @@ from runner.config.adapter import Adapter
 from runner.config.loaded_sweep import LoadedSweep
 from runner.errors import BuildError, InfraError, RunError
 from runner.gateway.container import Gateway
-from runner.gateway.upstream_access import Outward, WayOut
+from runner.gateway.upstream_access import LiveUpstreams, UpstreamAccess
 from runner.records.lock import AdapterPins, Binary, ImagePin, PackagePin, build_lock
 from runner.records.outcome import Aborted
 from runner.redaction.redact import Redactor
@@ -64,7 +64,7 @@ def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterab
     )
 
 
-def demand_packages(ref: ImageRef, adapter: Adapter) -> None:
+def check_packages(ref: ImageRef, adapter: Adapter) -> None:
     """What an adapter says it is made of must be what its image's locks install.
 
     :raises BuildError: a version differs, or a package is not there.
@@ -83,7 +83,7 @@ def demand_packages(ref: ImageRef, adapter: Adapter) -> None:
 
 
 def _pins(images: Images, ref: ImageRef, adapter: Adapter) -> AdapterPins:
-    demand_packages(ref, adapter)
+    check_packages(ref, adapter)
     launches = {"acp": adapter.acp, "cli": adapter.cli}
     paths = {transport: launch.binary for transport, launch in launches.items() if launch is not None}
     digests = images.digests(ref.name, sorted(set(paths.values())))
@@ -112,16 +112,16 @@ def _stated(images: Images, ref: ImageRef, adapter: Adapter) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Stage:
+class SweepResources:
     """Volumes and the gateway of one sweep; a context manager that leaves nothing behind."""
 
     client: DockerClient
     loaded: LoadedSweep
     pinned: Pinned
     #: What live models need; None: there are none, and nothing of this sweep reaches a network.
-    outward: Outward | None = None
+    live_upstreams: LiveUpstreams | None = None
     name: str = field(default_factory=lambda: secrets.token_hex(4))
-    _way_out: WayOut | None = None
+    _upstream_access: UpstreamAccess | None = None
     _volumes: Volumes | None = None
     _gateway: Gateway | None = None
     _gateways: int = 0
@@ -142,8 +142,8 @@ class Stage:
         try:
             toolboxes = {name: self.pinned.images[name].id for name in self.loaded.toolboxes()}
             self._volumes = Volumes.create(self.client, self.name, self.pinned.images[GATEWAY_IMAGE].id, toolboxes)
-            if self.outward is not None:
-                self._way_out = WayOut.create(self.client, self.name, self.outward)
+            if self.live_upstreams is not None:
+                self._upstream_access = UpstreamAccess.create(self.client, self.name, self.live_upstreams)
             self.gateway()
         except BaseException:
             self.clear()
@@ -155,7 +155,7 @@ class Stage:
 
     @property
     def context(self) -> SweepContext:
-        assert self._volumes is not None, "the stage is entered first"
+        assert self._volumes is not None, "the resources is entered first"
         return SweepContext(
             client=self.client,
             sweep=self.name,
@@ -171,7 +171,7 @@ class Stage:
     @property
     def redactor(self) -> Redactor | None:
         """What strikes keys out; None: no key is near."""
-        return Redactor(self.outward.keys.values()) if self.outward is not None else None
+        return Redactor(self.live_upstreams.keys.values()) if self.live_upstreams is not None else None
 
     @property
     def closed(self) -> bool:
@@ -200,7 +200,7 @@ class Stage:
                 on_death=self._gateway_died,
                 on_budget=lambda reason: self.stop_all(Aborted(reason)),
                 on_lost=self._model_lost,
-                way_out=self._way_out,
+                upstream_access=self._upstream_access,
                 request_mb=max(
                     self.loaded.knobs(number).model_request_mb for number in range(len(self.loaded.sweep.arms))
                 ),

@@ -19,23 +19,23 @@ from runner.config.loaded_sweep import LoadedSweep
 from runner.config.plan import FRESH, Cell, remaining, units
 from runner.errors import InfraError, Interrupted, UsageError
 from runner.gateway import capture
-from runner.gateway.program import demand_programs
-from runner.gateway.upstream_access import Outward
+from runner.gateway.upstream_access import LiveUpstreams
 from runner.packages.answers import answers, problem_of
+from runner.records.disk import DiskFull
 from runner.records.lock import differences
 from runner.records.outcome import Aborted
 from runner.records.schema import Record
-from runner.records.store import NAMES_FILE, DiskFull, SweepDir
+from runner.records.store import NAMES_FILE, SweepDir
 from runner.run.run import Run
 from runner.sandbox.engine import connect
-from runner.sandbox.fixture import demand_pins
 from runner.sandbox.images import Images
 from runner.sandbox.reaper import reap
 from runner.sandbox.reused import ReusedContainer
 from runner.sweep.interrupt import Interrupt, interruptible
 from runner.sweep.memory import give_back_large_blocks
+from runner.sweep.preflight import preflight
 from runner.sweep.progress import SweepProgress
-from runner.sweep.resources import Stage, pin
+from runner.sweep.resources import SweepResources, pin
 
 #: Bytes that must be free where results go before a sweep starts.
 _ROOM = 200 * 10**6
@@ -76,21 +76,19 @@ def run_sweep(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, prog
     :raises Interrupted: the user asked to stop, and all is cleaned up.
     """
     give_back_large_blocks()
-    demand_pins(loaded)
-    _demand_room(options.out)
+    preflight(loaded, cells)
+    _check_room(options.out)
     models = {cell.model for cell in cells}
-    demand_programs(loaded, cells)
-    capture.demand_tapes(loaded, cells)
-    outward = Outward.of(loaded, models)
+    live_upstreams = LiveUpstreams.of(loaded, models)
     if not options.resume:
-        capture.demand_room(loaded, models)
+        capture.check_room(loaded, models)
     with capture.reserved(loaded, models), contextlib.closing(connect()) as client:
-        return _run(client, outward, loaded, cells, options, progress)
+        return _run(client, live_upstreams, loaded, cells, options, progress)
 
 
 def _run(
     client: DockerClient,
-    outward: Outward | None,
+    live_upstreams: LiveUpstreams | None,
     loaded: LoadedSweep,
     cells: Sequence[Cell],
     options: Options,
@@ -103,16 +101,16 @@ def _run(
     pinned = pin(images, loaded.adapters.values(), progress.note, loaded.toolboxes())
     with (
         interruptible() as interrupt,
-        Stage(client, loaded, pinned, outward) as stage,
-        _directory(loaded, cells, options, stage) as out,
+        SweepResources(client, loaded, pinned, live_upstreams) as resources,
+        _directory(loaded, cells, options, resources) as out,
     ):
         if loaded.sweep.ask_registries and not (out.path / NAMES_FILE).exists():
             _ask_registries(client, images, loaded.root, out, progress)
         todo = remaining(cells, _finished(out)) if options.resume else list(cells)
         try:
-            _Sweep(out, stage, options.jobs, progress, interrupt).run(todo)
+            _Sweep(out, resources, options.jobs, progress, interrupt).run(todo)
         finally:
-            _strike_unfinished(out, stage, progress)
+            _strike_unfinished(out, resources, progress)
             records = out.records(lambda problem: progress.note(f"left out: {problem}"))
             report = build(loaded.sweep.id, out.lock, out.cells, records)
             with contextlib.suppress(DiskFull):  # then the sweep's own error says so already
@@ -124,9 +122,9 @@ def _run(
         return SweepResult(out.path, report)
 
 
-def _strike_unfinished(out: SweepDir, stage: Stage, progress: SweepProgress) -> None:
+def _strike_unfinished(out: SweepDir, resources: SweepResources, progress: SweepProgress) -> None:
     """Strike keys out of attempts without a record, an earlier process's too; the others were struck before theirs."""
-    if (redactor := stage.redactor) is None:
+    if (redactor := resources.redactor) is None:
         return
     for path in out.unfinished():
         try:
@@ -143,15 +141,15 @@ def _ask_registries(client: DockerClient, images: Images, root: Path, out: Sweep
         progress.note(f"the package registries could not be asked, the sweep goes on without: {problem}")
 
 
-def _demand_room(out: Path) -> None:
+def _check_room(out: Path) -> None:
     folder = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(folder).free
     if free < _ROOM:
         raise DiskFull(f"{folder}: only {free // 10**6} MB free; a sweep wants {_ROOM // 10**6} MB to start")
 
 
-def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, stage: Stage) -> SweepDir:
-    lock = stage.lock(options.jobs)
+def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, resources: SweepResources) -> SweepDir:
+    lock = resources.lock(options.jobs)
     if not options.resume:
         return SweepDir.create(options.out, loaded.source, lock, cells)
     out = SweepDir.resume(options.out)
@@ -170,16 +168,18 @@ def _finished(out: SweepDir) -> set[str]:
 class _Sweep:
     """The runs of one sweep; warm-ups end before the first measured run starts."""
 
-    def __init__(self, out: SweepDir, stage: Stage, jobs: int, progress: SweepProgress, interrupt: Interrupt) -> None:
+    def __init__(
+        self, out: SweepDir, resources: SweepResources, jobs: int, progress: SweepProgress, interrupt: Interrupt
+    ) -> None:
         self._out = out
-        self._stage = stage
+        self._resources = resources
         self._jobs = jobs
         self._progress = progress
         self._interrupt = interrupt
         self._full: DiskFull | None = None
         #: Cells that another attempt would not help.
         self._hopeless: set[str] = set()
-        self._attempts = stage.loaded.sweep.infra_attempts
+        self._attempts = resources.loaded.sweep.infra_attempts
 
     def run(self, cells: Sequence[Cell]) -> None:
         """:raises DiskFull: the sweep stopped because nothing more can be written."""
@@ -198,11 +198,11 @@ class _Sweep:
 
     def _stop(self) -> None:
         self._progress.note("stopping and cleaning up; once more ends at once and leaves containers to the next sweep")
-        self._stage.stop_all(Aborted("interrupted"))
+        self._resources.stop_all(Aborted("interrupted"))
 
     @property
     def _stopped(self) -> bool:
-        return self._interrupt.asked or self._full is not None or self._stage.closed
+        return self._interrupt.asked or self._full is not None or self._resources.closed
 
     def _unit(self, cells: list[Cell]) -> None:
         """A cell; or all cells of an arm that keeps its container, in order."""
@@ -240,17 +240,17 @@ class _Sweep:
         if self._stopped:
             return None
         try:
-            run = Run(self._stage.context, cell, self._out.attempt(cell), kept)
-            self._stage.admit(run)
+            run = Run(self._resources.context, cell, self._out.attempt(cell), kept)
+            self._resources.admit(run)
             try:
                 record = run.execute()
             finally:
-                self._stage.dismiss(run)
+                self._resources.dismiss(run)
             if run.hopeless:
                 self._hopeless.add(cell.name)
         except DiskFull as full:
             self._full = full
-            self._stage.stop_all(full)
+            self._resources.stop_all(full)
             return None
         self._progress.attempted(record)
         return record

@@ -17,7 +17,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from runner.analysis import gating
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate, SampledRule

@@ -20,7 +20,8 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet as parquet
 
-from runner.analysis.history import COLUMNS, query, steps
+from runner.analysis.history import COLUMNS, query
+from runner.analysis.steps import steps
 from runner.evidence import cost, metrics
 
 LIMIT_S = 5.0

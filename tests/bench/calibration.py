@@ -20,7 +20,8 @@ from random import Random
 
 from tabulate import tabulate
 
-from runner.analysis.compare import Compared, Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Compared, Pair
 from runner.analysis.stats import clopper_pearson_lower
 from runner.config.gate import Gate
 from tests.unit.arms import arm

@@ -14,7 +14,7 @@ from docker import DockerClient
 from runner.config.cassette import NORMALISER_VERSION
 from runner.config.upstream import Budget, Upstream
 from runner.gateway.container import Gateway
-from runner.gateway.upstream_access import Outward, WayOut
+from runner.gateway.upstream_access import LiveUpstreams, UpstreamAccess
 from runner.sandbox.container import Container, Spec
 from runner.sandbox.images import Images
 from runner.sandbox.labels import labels
@@ -56,12 +56,12 @@ class Place:
 
     def start(self, *, authority: str = "", **more: Any) -> Gateway:
         upstream = self.upstream(**more)
-        outward = Outward({upstream.id: upstream}, {upstream.id: self.key}, {upstream.id: authority})
+        live_upstreams = LiveUpstreams({upstream.id: upstream}, {upstream.id: self.key}, {upstream.id: authority})
         network = f"acpbench-{self.sweep}-out"
         if self.client.api.networks(names=[network]):  # as a gateway's successor has it
-            way_out = WayOut(outward, f"acpbench-{self.sweep}-private", network)
+            upstream_access = UpstreamAccess(live_upstreams, f"acpbench-{self.sweep}-private", network)
         else:
-            way_out = WayOut.create(self.client, self.sweep, outward)
+            upstream_access = UpstreamAccess.create(self.client, self.sweep, live_upstreams)
         made = Gateway(
             self.client,
             image=self.image,
@@ -71,7 +71,7 @@ class Place:
             labels=labels(self.sweep, "gateway"),
             on_budget=self.spent.append,
             on_lost=lambda run, reason: self.lost.append((run, reason)),
-            way_out=way_out,
+            upstream_access=upstream_access,
         )
         made.start()
         self.started.append(made)

@@ -19,7 +19,7 @@ from runner.cli.main import run
 from runner.gateway.cassette import dump, tape_of
 from runner.records.store import SweepDir
 from runner.redaction import redact
-from runner.sweep.resources import Stage
+from runner.sweep.resources import SweepResources
 from runner.wire.log import read_frames
 from tests.engine.api import Reply, answer, serving
 from tests.engine.gateway_harness import ledger
@@ -144,7 +144,7 @@ def test_nothing_that_a_run_leaves_says_the_key(
 ) -> None:
     lab = live.lab
     if not struck:
-        monkeypatch.setattr(Stage, "redactor", None)
+        monkeypatch.setattr(SweepResources, "redactor", None)
         monkeypatch.setattr(redact, "know", lambda _keys: None)
         monkeypatch.setattr(redact, "_spoken", [])
     write = {"do": "write", "path": "src/semver.js", "text": f"{repaired()}\n// {{}}\n"}

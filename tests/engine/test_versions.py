@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from runner.analysis import gating
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.config.plan import plan

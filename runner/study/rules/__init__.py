@@ -1,0 +1,1 @@
+"""The rules of the study: each reads runs and says what became of a claim, with its evidence."""

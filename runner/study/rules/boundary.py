@@ -14,7 +14,7 @@ from runner.study.model import Finding, Judgement, Reference, Table
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.shell import within
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 ASKED = "asked"
 SILENT = "not-asked"
@@ -132,7 +132,7 @@ def _writes(study: Study, found: list[Crossing]) -> Finding:
     return finding(
         study,
         "boundary-writes",
-        "does-not-hold" if against else "holds-with-limits" if silent_ones else "holds",
+        verdict_of(fails=against, limited=silent_ones),
         f"asked for: {said(bound, 'distinct writes')}; "
         f"files changed: {_count(evidence, 'changed-allowed')} once allowed, "
         f"{_count(evidence, 'changed-unasked')} without leave",
@@ -175,7 +175,7 @@ def _additional(study: Study, found: list[Crossing]) -> Finding:
     return finding(
         study,
         "boundary-additional",
-        "does-not-hold" if not moved else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not moved, limited=limits),
         f"there, asked for: {said(bound, 'reads')}, {said(rate(counts['write-asked'], len(writes)), 'writes')}",
         figures={**counts, "reached": _count(evidence, "reached")},
         evidence=evidence,

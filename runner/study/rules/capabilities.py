@@ -11,7 +11,7 @@ from runner.evidence.metrics import is_information
 from runner.evidence.tally import tally
 from runner.study.model import Finding, Reference, Table
 from runner.study.runs import LoadedRun, Study, groups
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 #: The standard capabilities that let an agent use the client's files and terminals.
 STANDARD = ("fs.readTextFile", "fs.writeTextFile", "terminal")
@@ -42,15 +42,7 @@ def no_capabilities(study: Study) -> Finding:
 
     What runs that declare the same do not agree on is no effect of what they declare: a limit, not a counter-example.
     """
-    best: list[tuple[LoadedRun, LoadedRun]] = []
-    unsteady: dict[str, set[str]] = {}
-    for group in groups((run for run in study.acp if run.plain and not other(run)), _situation).values():
-        without = [run for run in group if not standard(run)]
-        if without:
-            unsteady |= dict.fromkeys((run.name for run in group), _unsteady(group))
-            best += [(without[0], run) for run in group if standard(run)]
-            if any(standard(run) for run in group):
-                best += [(without[0], run) for run in without[1:]]
+    best, unsteady = _compared(study)
     if not best:
         return not_measured(study, "no-capabilities", "no two arms differ in the declared capabilities alone")
     evidence: list[Reference] = []
@@ -75,7 +67,7 @@ def no_capabilities(study: Study) -> Finding:
     return finding(
         study,
         "no-capabilities",
-        "does-not-hold" if differences else "holds-with-limits" if varying else "holds",
+        verdict_of(fails=differences, limited=varying),
         f"without capabilities {sum(ended)} of {plural(len(ended), 'repair')} passed the tests; "
         f"{same} of {plural(len(best), 'other run')} equal one without in every exact metric, "
         f"tool shape ({text}) and effect; "
@@ -98,6 +90,20 @@ def no_capabilities(study: Study) -> Finding:
         + ([f"differs between runs that declare the same, too: {few(sorted(set(varying)))}"] if varying else []),
         tables=[_ablation(study)],
     )
+
+
+def _compared(study: Study) -> tuple[list[tuple[LoadedRun, LoadedRun]], dict[str, set[str]]]:
+    """Pairs of a run without capabilities and another of its situation; and run name -> what varies there anyway."""
+    pairs: list[tuple[LoadedRun, LoadedRun]] = []
+    unsteady: dict[str, set[str]] = {}
+    for group in groups((run for run in study.acp if run.plain and not other(run)), _situation).values():
+        without = [run for run in group if not standard(run)]
+        if without:
+            unsteady |= dict.fromkeys((run.name for run in group), _unsteady(group))
+            pairs += [(without[0], run) for run in group if standard(run)]
+            if any(standard(run) for run in group):
+                pairs += [(without[0], run) for run in without[1:]]
+    return pairs, unsteady
 
 
 def _unsteady(group: list[LoadedRun]) -> set[str]:

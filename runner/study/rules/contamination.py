@@ -9,7 +9,7 @@ from runner.study.boundary_actions import named_paths
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study, groups
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 CONTAINER = "container"
 #: What `found_at_start` calls a thing in the workspace.
@@ -123,37 +123,43 @@ def _clean(study: Study, identity: str, runs: list[LoadedRun], *, keeps: bool) -
                         f"found_at_start.{index}", "found in workspace" if inside else "found in HOME", found.path
                     )
                 )
-    contaminated = bool(lost)
     bound = rate(len(lost), len(units))
-    limits: list[str] = []
-    if keeps and contaminated and not files:
-        limits.append("asks went, though nothing was found in the workspace at the start")
-    if keeps and files and not contaminated:
-        limits.append(f"{few(files)} stays, and yet the next run asks the same")
-    if not keeps and contaminated:
-        limits.append(f"no longer asked: {few(lost)}; found: {few([*files, *homes]) or 'nothing'}")
-    if not keeps and homes:
-        limits.append(f"HOME keeps what no git command resets: {few(homes, 3)}")
-    if not keeps and files:
-        limits.append(f"the workspace still holds {few(files)}")
-    as_claimed = contaminated if keeps else not contaminated
-    counts = Counter(one.shows for one in evidence)
+    limits = _kept_limits(lost, files, homes) if keeps else _taken_limits(lost, files, homes)
+    as_claimed = bool(lost) if keeps else not lost
     return finding(
         study,
         identity,
-        "does-not-hold" if not as_claimed else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not as_claimed, limited=limits),
         f"asks, run after run: {'; '.join(parts)}; no longer asked: {said(bound, 'distinct actions')}; "
         f"at the start of a later run: {few(files, 3) or 'nothing'}",
-        figures={
-            name: counts[name]
-            for name in ("first run asks", "later run asks", "no longer asked", "found in workspace", "found in HOME")
-        }
-        | {"files": dict(files), "chains": parts},
+        shown=("first run asks", "later run asks", "no longer asked", "found in workspace", "found in HOME"),
+        figures={"files": dict(files), "chains": parts},
         evidence=evidence,
         limits=limits,
         unit="distinct actions that the first run asks for",
         bound=bound,
     )
+
+
+def _kept_limits(lost: set[str], files: Counter[str], homes: Counter[str]) -> list[str]:
+    """Where the claim is that the reset keeps the contamination. lost: what is no longer asked for."""
+    if lost and not files:
+        return ["asks went, though nothing was found in the workspace at the start"]
+    if files and not lost:
+        return [f"{few(files)} stays, and yet the next run asks the same"]
+    return []
+
+
+def _taken_limits(lost: set[str], files: Counter[str], homes: Counter[str]) -> list[str]:
+    """Where the claim is that the reset takes the contamination away."""
+    limits = []
+    if lost:
+        limits.append(f"no longer asked: {few(lost)}; found: {few([*files, *homes]) or 'nothing'}")
+    if homes:
+        limits.append(f"HOME keeps what no git command resets: {few(homes, 3)}")
+    if files:
+        limits.append(f"the workspace still holds {few(files)}")
+    return limits
 
 
 def _container(study: Study, runs: list[LoadedRun]) -> Finding:
@@ -183,7 +189,7 @@ def _container(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "contamination-container",
-        "does-not-hold" if dirty else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=dirty, limited=limits),
         f"{counts['pristine']} of {plural(len(proved), 'run')} began pristine; asks equal over replicates"
         + ("" if not varying else f" but in {len(varying)} arms"),
         figures={"pristine": counts["pristine"], "not pristine": counts["not pristine"]},

@@ -10,7 +10,7 @@ from runner.analysis.stats import RatioEstimate, hodges_lehmann_ratio, summarise
 from runner.study.model import Finding, Judgement, Reference, Table
 from runner.study.rules.capabilities import STANDARD, other, standard
 from runner.study.runs import LoadedRun, Study, groups
-from runner.study.verdicts import finding, not_measured, plural
+from runner.study.verdicts import finding, not_measured, plural, verdict_of
 
 #: Runs a side that the design asks for.
 ENOUGH = 10
@@ -100,7 +100,7 @@ def _handshake(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "handshake",
-        "does-not-hold" if not low <= median <= high else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not low <= median <= high, limited=limits),
         f"median {_range(values)} ms, {plural(len(values), 'run')}",
         figures={"handshake_ms": _figures(values), "handshake": len(values)},
         evidence=[run.frame(seq, "handshake", f"{value:.1f} ms") for run, seq, value in seqs if seq is not None],

@@ -11,7 +11,7 @@ from runner.study.actions import Action, actions
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 #: An answer that waited at least this long was held back on purpose.
 LATE_MS = 500.0
@@ -57,7 +57,7 @@ def _delayed(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "veto-delayed",
-        "does-not-hold" if early else "holds-with-limits" if other else "holds",
+        verdict_of(fails=early, limited=other),
         f"waited for {counts['waited']} of {asked} answers ({said_delays}); done before the answer: "
         f"{said(bound, 'distinct actions')}; runs ended {', '.join(f'{n} {c}x' for n, c in sorted(outcomes.items()))}"
         + (f", with {end} {plural(len(at_once), 'run')} answered after 0 s" if at_once else ""),

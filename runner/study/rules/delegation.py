@@ -15,7 +15,7 @@ from runner.study.boundary_actions import carried
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 #: How a call names its server and tool where MCP tools have one name (`mcp__<server>__<tool>`).
 _MEANING = "mcp"
@@ -93,10 +93,11 @@ def _subagent(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "subagent",
-        "does-not-hold" if wrong else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=wrong, limited=limits),
         f"shown to the client: {said(bound, 'distinct actions')}; of {plural(seen, 'call')} {counts['asked']} asked "
         f"for, {counts['not-asked']} not; {own} under an id of its own, {told} naming the call that delegated",
-        figures={name: counts[name] for name in ("asked", "not-asked", "hidden", "names its parent")} | {"own-id": own},
+        shown=("asked", "not-asked", "hidden", "names its parent"),
+        figures={"own-id": own},
         evidence=evidence,
         limits=[*([f"not as the agent itself: {few(wrong)}"] if wrong else []), *limits],
         unit="distinct actions of sub-agents",
@@ -136,11 +137,7 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
         for action in reached:
             assert action.result is not None
             evidence.append(run.model(action.result[0], "answered", action.served.tool))
-            place = _place(action.result[1])
-            # The parent's whole command line is in the journal; its program is what matters.
-            program = posixpath.basename(str(place.get("parent", "")).partition(" ")[0])
-            words = [f"{name} {program if name == 'parent' else place[name]}" for name in _PLACE if name in place]
-            places[", ".join(words) or "says nothing"] += 1
+            places[_place_in_words(_place(action.result[1]))] += 1
     if not units:
         return finding(
             study,
@@ -152,7 +149,6 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
             unit="runs",
             n=len(runs),
         )
-    counts = Counter(one.shows for one in evidence)
     limits = []
     if silent:
         limits.append(f"not asked for: {few(silent)}")
@@ -162,15 +158,23 @@ def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "mcp",
-        "does-not-hold" if missing == expected else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=missing == expected, limited=limits),
         f"started and answered in {expected - missing} of {plural(expected, 'run')} ({few(places, 2) or 'nowhere'}); "
         f"asked for: {said(bound, 'distinct calls of its tools')}",
-        figures={name: counts[name] for name in ("asked", "not-asked", "answered")} | {"places": dict(places)},
+        shown=("asked", "not-asked", "answered"),
+        figures={"places": dict(places)},
         evidence=evidence,
         limits=limits,
         unit="distinct calls of a server's tools",
         bound=bound,
     )
+
+
+def _place_in_words(place: dict[str, Any]) -> str:
+    """Where a server says that it runs. Of its parent's command line, which is in the journal, the program matters."""
+    program = posixpath.basename(str(place.get("parent", "")).partition(" ")[0])
+    words = [f"{name} {program if name == 'parent' else place[name]}" for name in _PLACE if name in place]
+    return ", ".join(words) or "says nothing"
 
 
 def _place(result: str) -> dict[str, Any]:

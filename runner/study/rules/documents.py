@@ -8,7 +8,7 @@ from runner.acp.gates import declared
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 
 def findings(study: Study) -> list[Finding]:
@@ -55,7 +55,7 @@ def _unsaved(study: Study) -> Finding:
     return finding(
         study,
         "unsaved",
-        "does-not-hold" if not stale else "holds-with-limits" if limits or not lost else "holds",
+        verdict_of(fails=not stale, limited=limits or not lost),
         f"the editor's unsaved text reached the model in {len(runs) - stale} of {plural(len(runs), 'run')}; the file "
         f"was written over without it in {lost}, from it in {saved} ({where})",
         figures={

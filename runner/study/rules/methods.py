@@ -13,7 +13,7 @@ from runner.study.model import Finding, Reference, Table
 from runner.study.rates import rate, said
 from runner.study.rules.capabilities import STANDARD, standard
 from runner.study.runs import Study, groups
-from runner.study.verdicts import finding, not_measured, plural
+from runner.study.verdicts import finding, not_measured, plural, verdict_of
 
 
 def findings(study: Study) -> list[Finding]:
@@ -103,7 +103,7 @@ def frames_of_a_run(study: Study) -> Finding:
     return finding(
         study,
         "frames-of-a-run",
-        "does-not-hold" if not once else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not once, limited=limits),
         f"{of.frames} frames: {made}{extra}, results {of.agent.get('<result>', 0)}, "
         f"session/update {of.agent.get('session/update', 0)}, request_permission {asked}, answers {answered}; "
         f"{per_run[0]}-{per_run[-1]} frames over {plural(len(runs), 'run')} of the same task, "

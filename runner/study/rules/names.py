@@ -6,7 +6,6 @@ asks no registry itself; where nobody asked, or no registry answered, nothing is
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from runner.evidence.messages import as_list, as_object
 from runner.records.store import NAMES_FILE
 from runner.study.model import Finding, Reference
 from runner.study.runs import Study
-from runner.study.verdicts import few, finding, not_measured
+from runner.study.verdicts import few, finding, not_measured, verdict_of
 
 _DAYS_A_MONTH = 365.25 / 12
 
@@ -66,7 +65,6 @@ def _dead_name(study: Study) -> Finding:
         limits.append("it dates its copies, not the releases: the months are its own")
     if silent := len(listed) - len(known):
         limits.append(f"the registry did not answer for {silent} of {len(listed)} packages")
-    counts = Counter(one.shows for one in evidence)
     served = few(_dead(package, known) for _, package in dead if not package.get("yanked"))
     text = f"dead and still served: {served or 'none'}"
     # The adapter's own package is the first that its name is in.
@@ -76,10 +74,10 @@ def _dead_name(study: Study) -> Finding:
     return finding(
         study,
         "dead-name",
-        "does-not-hold" if not dead else "holds-with-limits" if gone or accepted or silent or redated else "holds",
+        verdict_of(fails=not dead, limited=gone or accepted or silent or redated),
         text,
-        figures={name: counts[name] for name in ("deprecated", "deprecated, says its adapter", "own pin", "successor")}
-        | {"packages": len(listed), "months behind": months},
+        shown=("deprecated", "deprecated, says its adapter", "own pin", "successor"),
+        figures={"packages": len(listed), "months behind": months},
         evidence=evidence,
         limits=limits,
         unit="pinned packages",

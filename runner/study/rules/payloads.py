@@ -13,7 +13,7 @@ from runner.study.advertised import NONE_OPENED, opened
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 _THOUGHT, _PLANS = "agent_thought_chunk", ("plan", "plan_update")
 _IDS = ("usage-updates", "tool-output", "plan-thought")
@@ -124,7 +124,7 @@ def _output(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "tool-output",
-        "does-not-hold" if not carriers else "holds-with-limits" if lacking else "holds",
+        verdict_of(fails=not carriers, limited=lacking),
         f"output in _meta: {said(bound, 'distinct calls')}; carried by {few(carriers) or 'nothing'}; "
         f"_meta payloads: {largest or 'none'}",
         figures={"full output": sum(units.values()), "bytes": dict(by_key), "carriers": dict(carriers)},
@@ -187,13 +187,13 @@ def _plan_thought(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "plan-thought",
-        "does-not-hold" if any(shown.values()) else "holds-with-limits" if missing else "holds",
+        verdict_of(fails=any(shown.values()), limited=missing),
         "; ".join(
             f"{what}: scripted in {plural(len(scripted[what]), 'run')}, shown in {shown[what]} ({counts[what]} updates)"
             for what in scripted
         ),
-        figures={name: counts[name] for name in ("plan", "thought", "no plan", "no thought")}
-        | {f"{what}-runs": len(found) for what, found in scripted.items()},
+        shown=("plan", "thought", "no plan", "no thought"),
+        figures={f"{what}-runs": len(found) for what, found in scripted.items()},
         evidence=evidence,
         limits=["absent only while nothing is scripted"]
         if any(shown.values())

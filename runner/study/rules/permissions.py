@@ -10,7 +10,7 @@ from runner.study.boundary_actions import crossing_of
 from runner.study.model import Finding, Judgement, Reference, Table
 from runner.study.rates import rate, said
 from runner.study.runs import Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 SURFACED = "surfaced"
 SILENT = "not-surfaced"
@@ -145,7 +145,7 @@ def _grants(study: Study, seen: list[Action]) -> Finding:
     return finding(
         study,
         "standing-grants",
-        "does-not-hold" if not silent else "holds-with-limits" if asked else "holds",
+        verdict_of(fails=not silent, limited=asked),
         f"of {plural(len(granted), 'project-code command')} after a grant {len(silent)} not surfaced "
         f"({len(commands)} distinct), {len(asked)} surfaced all the same",
         figures={SURFACED: len(asked), SILENT: len(silent)},

@@ -11,7 +11,7 @@ from runner.study.actions import actions
 from runner.study.advertised import NONE_OPENED, greeting, opened, same_in
 from runner.study.model import Finding, Reference
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 #: What the study lists under sessions.
 _SESSION_METHODS = ("fork", "resume", "list", "delete", "close")
@@ -68,7 +68,7 @@ def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "set-option",
-        "does-not-hold" if not effects else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not effects, limited=limits),
         f"effect seen of {counts['effect']} of {plural(len(probes), 'setting')}"
         + (f": {few(effects, 4)}" if effects else ""),
         figures={"sent": counts["sent"], "accepted": counts["accepted"], "effect": counts["effect"]},
@@ -138,7 +138,7 @@ def _methods(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "session-methods",
-        "does-not-hold" if not offered else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not offered, limited=limits),
         f"offered: {', '.join(offered) or 'none'}{', loadSession' if load else ''}, {same}; tried and worked: "
         f"{', '.join(sorted(worked)) or 'none'} ({counts['works']} of {counts['works'] + counts['fails']} requests)",
         figures={"offered": offered, "load": load, "works": counts["works"], "fails": counts["fails"]},
@@ -190,7 +190,7 @@ def _load(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "load-replays",
-        "does-not-hold" if against else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=against, limited=limits),
         f"load, {counts['load: answered']}x: {counts['load: before the answer']} parts of the conversation before its "
         f"answer, {counts['load: after the answer']} after; resume, {counts['resume: answered']}x: "
         f"{counts['resume: before the answer']} before, {counts['resume: after the answer']} after",

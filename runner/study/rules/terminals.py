@@ -10,7 +10,7 @@ from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.rules.capabilities import vendor
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import finding, not_measured, plural
+from runner.study.verdicts import finding, not_measured, plural, verdict_of
 
 
 def findings(study: Study) -> list[Finding]:
@@ -87,7 +87,7 @@ def _vendor(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "terminal-vendor",
-        "does-not-hold" if not foreign else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=not foreign, limited=limits),
         f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')} "
         f"({per_run[0]}-{per_run[-1]} a run), {foreign} with a terminalId that the client never created; keys: {keys}",
         figures={"own": own, "foreign": foreign, "declared": len(runs), "commands": commands},

@@ -11,7 +11,7 @@ from runner.study.boundary_actions import changed, hash_of, real_paths
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural
+from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 #: Runs of the plain veto that the published single run asks for.
 ENOUGH = 10
@@ -128,7 +128,7 @@ def _veto(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "veto",
-        "does-not-hold" if disk.touched or dirty else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=disk.touched or dirty, limited=limits),
         f"{plural(asked, 'request')}, {counts['rejected']} rejected in {plural(len(runs), 'run')}: "
         f"{counts['unchanged']} files hash as the baseline, {counts['changed']} do not; "
         f"git status empty in {len(runs) - len(dirty)} of {plural(len(runs), 'run')}; "
@@ -198,12 +198,12 @@ def _by_kind(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "veto-by-kind",
-        "does-not-hold" if counts["changed"] else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=counts["changed"], limited=limits),
         f"{'; '.join(f'{name} in {count}' for name, count in sorted(ways.items()))} of {plural(len(runs), 'run')}: "
         f"{counts['rejected']} asks rejected, {counts['allowed']} allowed; files of the rejected ones: "
         f"{counts['unchanged']} unchanged, {counts['changed']} changed",
-        figures={name: counts[name] for name in ("rejected", "allowed", "unchanged", "changed")}
-        | {"kinds": dict(ways)},
+        shown=("rejected", "allowed", "unchanged", "changed"),
+        figures={"kinds": dict(ways)},
         evidence=evidence,
         limits=dict.fromkeys(limits),
         unit="distinct rejected actions that took effect",
@@ -264,15 +264,12 @@ def _detour(study: Study, runs: list[LoadedRun]) -> Finding:
     return finding(
         study,
         "veto-detour",
-        "does-not-hold" if unasked else "holds-with-limits" if limits else "holds",
+        verdict_of(fails=unasked, limited=limits),
         f"{len(units)} distinct other ways to the same effect after a reject, tried {len(ways_tried)}x in "
         f"{plural(len(found), 'run')}: {counts['asked-again']} asked for again, {counts['not-asked-again']} not; "
         f"files: {counts['unchanged']} unchanged, "
         f"{counts['changed-allowed']} changed by a way that was allowed, {counts['changed-unasked']} without leave",
-        figures={
-            name: counts[name]
-            for name in ("asked-again", "not-asked-again", "unchanged", "changed-allowed", "changed-unasked")
-        },
+        shown=("asked-again", "not-asked-again", "unchanged", "changed-allowed", "changed-unasked"),
         evidence=evidence,
         limits=limits,
         unit="distinct second ways that took effect without leave",

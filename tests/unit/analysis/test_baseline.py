@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runner.analysis.baseline import demand_fresh, freeze, load, render
+from runner.analysis.baseline import check_fresh, freeze, load, render
 from runner.errors import UsageError
 from tests.unit.arms import arm, report
 
@@ -31,9 +31,9 @@ def test_a_failure_is_no_baseline() -> None:
 
 def test_an_old_one_is_refused() -> None:
     made = freeze("one", REPORT, DATE)
-    demand_fresh(made, 30, DATE + timedelta(days=30))
+    check_fresh(made, 30, DATE + timedelta(days=30))
     with pytest.raises(UsageError, match="baseline one: 30 days old, the gate takes 30 at most; make a new one"):
-        demand_fresh(made, 30, DATE + timedelta(days=30, seconds=1))
+        check_fresh(made, 30, DATE + timedelta(days=30, seconds=1))
 
 
 def test_what_is_no_baseline(tmp_path: Path) -> None:

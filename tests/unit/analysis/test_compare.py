@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 
 from runner.analysis.comparability import Likeness
-from runner.analysis.compare import Compared, Pair, Verdict, Word, compare, confirmed, noisy, suspects
+from runner.analysis.compare import compare, confirmed, noisy, suspects
+from runner.analysis.comparison import Compared, Pair, Verdict, Word
 from runner.analysis.report import Arm, Warning
 from runner.config.gate import Gate, SampledRule
 from tests.unit.arms import arm

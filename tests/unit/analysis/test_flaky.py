@@ -6,7 +6,8 @@ from typing import Any
 
 from runner.analysis import flaky
 from runner.analysis.aggregate import build
-from runner.analysis.compare import Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Pair
 from runner.config.gate import Gate
 from runner.config.plan import Cell
 from runner.records.schema import Record, Verdict

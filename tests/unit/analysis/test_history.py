@@ -12,11 +12,13 @@ import pyarrow.parquet
 import pytest
 
 from runner.analysis import stats
-from runner.analysis.history import COLUMNS, Night, Series, append, machine_of, plot, query, sparkline, steps
+from runner.analysis.history import COLUMNS, Night, Series, append, machine_of, query
+from runner.analysis.steps import steps
 from runner.config.plan import Cell
 from runner.errors import InfraError, UsageError
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from runner.report.history import plot, sparkline
 from tests.unit.report.builders import cell, run
 
 NIGHT = datetime(2026, 11, 1, 2, 17, tzinfo=UTC)

@@ -92,13 +92,13 @@ def test_nothing_good_is_no_cassette(loaded: LoadedSweep, out: SweepDir, root: P
 
 
 def test_a_cassette_is_never_written_over(loaded: LoadedSweep, out: SweepDir, root: Path) -> None:
-    capture.demand_room(loaded, ["capture/big"])
+    capture.check_room(loaded, ["capture/big"])
     ran(out, cell(out, "acp", 1))
     capture.keep(out, loaded)
     before = (root / "configs/cassettes/big/cassette.yaml").read_bytes()
     with pytest.raises(UsageError, match=r"configs/cassettes/big is there already: remove it, or name another one by"):
-        capture.demand_room(loaded, ["capture/big"])
-    capture.demand_room(loaded, ["live/big", "scripted/fix"])
+        capture.check_room(loaded, ["capture/big"])
+    capture.check_room(loaded, ["live/big", "scripted/fix"])
     other = SweepDir.create(out.path.with_name("other"), loaded.source, {}, plan(loaded))
     ran(other, cell(other, "acp", 1), said="something else")
     ran(other, cell(other, "nocaps", 1))
@@ -160,13 +160,13 @@ def test_a_tape_that_is_not_whole_is_told_before_anything_runs(loaded: LoadedSwe
     text = sweep.read_text().replace("capture/big", "replay/big").replace("[acp, nocaps, cli]", "[acp]")
     write(sweep, text)
     replay = load_sweep(sweep, Catalog(root))
-    capture.demand_tapes(replay, plan(replay))
+    capture.check_tapes(replay, plan(replay))
     (path,) = (root / "configs/cassettes/big").glob("*.jsonl")
     whole = path.read_bytes()
     for torn, words in ((b"", "holds 0 entries, 1 were recorded: it is not whole"), (whole[:40], ":1: not an entry")):
         path.write_bytes(torn)
         with pytest.raises(ConfigError, match=words):
-            capture.demand_tapes(replay, plan(replay))
+            capture.check_tapes(replay, plan(replay))
 
 
 def test_scripts_make_none(root: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from runner.config.loaded_sweep import load_sweep
 from runner.config.plan import plan
 from runner.errors import ConfigError
 from runner.gateway.cassette import dump, tape_of
-from runner.gateway.program import demand_programs, model_failures, model_problems, program_for
+from runner.gateway.program import check_programs, model_failures, model_problems, program_for
 from tests.unit.config.test_cassette import CASSETTE
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
@@ -49,7 +49,7 @@ def test_a_script_without_words_is_told_at_its_arm(ready: Path) -> None:
     adapter.write_text(adapter.read_text().replace("{command}", "{comand}"))
     loaded = load_sweep(ready / "configs/sweeps/small.yaml", Catalog(ready))
     with pytest.raises(ConfigError, match=r"small\.yaml:3: .*unknown placeholder \{comand\}; did you mean 'command'"):
-        demand_programs(loaded, plan(loaded))
+        check_programs(loaded, plan(loaded))
 
 
 @pytest.mark.parametrize("mode", ["live", "capture"])

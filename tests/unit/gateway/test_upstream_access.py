@@ -12,7 +12,7 @@ import pytest
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep, load_sweep
 from runner.errors import ConfigError, UsageError
-from runner.gateway.upstream_access import Outward, WayOut
+from runner.gateway.upstream_access import LiveUpstreams, UpstreamAccess
 from runner.redaction.redact import spoken
 from tests.certificates import certificate
 from tests.unit.config.test_upstream import UPSTREAM
@@ -33,16 +33,16 @@ def loaded(root: Path, text: str = UPSTREAM) -> LoadedSweep:
 
 def test_a_sweep_without_live_models_has_no_way_out(root: Path) -> None:
     sweep = load_sweep(root / "configs/sweeps/small.yaml", Catalog(root))
-    assert Outward.of(sweep, ["scripted/fix"], {}) is None
-    assert Outward.of(loaded(root), ["scripted/fix"], {}) is None  # none of those that are run
+    assert LiveUpstreams.of(sweep, ["scripted/fix"], {}) is None
+    assert LiveUpstreams.of(loaded(root), ["scripted/fix"], {}) is None  # none of those that are run
 
 
 def test_a_key_of_the_environment(root: Path) -> None:
-    found = Outward.of(loaded(root), ["live/big"], {"BIG_KEY": f" {KEY}\n"})
+    found = LiveUpstreams.of(loaded(root), ["live/big"], {"BIG_KEY": f" {KEY}\n"})
     assert found is not None
     assert found.keys == {"big": KEY}
     assert KEY not in repr(found)
-    assert KEY not in repr(WayOut(found, "volume", "network"))
+    assert KEY not in repr(UpstreamAccess(found, "volume", "network"))
     assert found.needs_network
     assert found.folders == {}
 
@@ -52,7 +52,7 @@ def test_a_key_of_a_file(root: Path, around: tuple[bytes, bytes]) -> None:
     write(root / "the/key", "")
     (root / "the/key").write_bytes(around[0] + KEY.encode() + around[1])
     text = UPSTREAM.replace("{env: BIG_KEY}", "{file: the/key}")
-    found = Outward.of(loaded(root, text), ["live/big"], {})
+    found = LiveUpstreams.of(loaded(root, text), ["live/big"], {})
     assert found is not None
     assert found.keys == {"big": KEY}
 
@@ -76,7 +76,7 @@ def test_a_key_of_a_file(root: Path, around: tuple[bytes, bytes]) -> None:
 def test_a_key_that_is_not_there_is_told_without_it(root: Path, key: str, environ: dict[str, str], words: str) -> None:
     sweep = loaded(root, UPSTREAM.replace("{env: BIG_KEY}", key))
     with pytest.raises(UsageError) as caught:
-        Outward.of(sweep, ["live/big"], environ)
+        LiveUpstreams.of(sweep, ["live/big"], environ)
     assert "configs/models/big.yaml:5: model 'big': " in str(caught.value)
     assert words in str(caught.value)
     assert not any(value in str(caught.value) for value in environ.values() if value.strip())
@@ -89,20 +89,20 @@ def test_a_file_of_the_sweep_that_says_the_key_is_refused(root: Path, form: str)
     with pytest.raises(
         ConfigError, match=r"this line holds the key of model 'big'; a file says where a key is"
     ) as told:
-        Outward.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
+        LiveUpstreams.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
     assert f"small.yaml:{len(sweep.read_text().splitlines())}: " in str(told.value)
     assert not says(str(told.value).encode())
 
 
 def test_what_is_printed_from_then_on_holds_no_key(root: Path) -> None:
-    Outward.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
+    LiveUpstreams.of(loaded(root), ["live/big"], {"BIG_KEY": SAID})
     assert not says(spoken(f"it said: {FORMS['base64']} {SAID}").encode())
 
 
 def test_the_private_file_is_its_users_alone(root: Path) -> None:
-    found = Outward.of(loaded(root), ["live/big"], {"BIG_KEY": KEY})
+    found = LiveUpstreams.of(loaded(root), ["live/big"], {"BIG_KEY": KEY})
     assert found is not None
-    with tarfile.open(fileobj=io.BytesIO(WayOut(found, "volume", "network").tar())) as tar:
+    with tarfile.open(fileobj=io.BytesIO(UpstreamAccess(found, "volume", "network").tar())) as tar:
         (member,) = tar
         assert (member.name, member.mode, member.uid, member.gid) == ("policy.json", 0o600, 1000, 1000)
         file = tar.extractfile(member)
@@ -128,7 +128,7 @@ def test_the_private_file_is_its_users_alone(root: Path) -> None:
 def test_a_socket_needs_its_folder_and_no_network(root: Path) -> None:
     text = UPSTREAM.replace("https://api.example.com/base", "unix:/run/llm/api.sock")
     text = text.replace("api.example.com:443", "unix:/run/llm/api.sock").replace("key: {env: BIG_KEY}\n", "")
-    found = Outward.of(loaded(root, text), ["live/big"], {})
+    found = LiveUpstreams.of(loaded(root, text), ["live/big"], {})
     assert found is not None
     assert not found.needs_network
     assert found.folders == {"/run/llm": "/upstream/0"}
@@ -140,15 +140,15 @@ def test_certificates_are_the_files_or_those_of_the_machine(root: Path) -> None:
     write(root / "own.pem", PEM)
     write(root / "machine.pem", OTHER)
     here = {"BIG_KEY": KEY, "SSL_CERT_FILE": str(root / "machine.pem")}
-    found = Outward.of(loaded(root), ["live/big"], here)
+    found = LiveUpstreams.of(loaded(root), ["live/big"], here)
     assert found is not None
     assert found.authorities == {"big": OTHER}
     write(root / "machine.pem", "broken")
-    found = Outward.of(loaded(root), ["live/big"], here)
+    found = LiveUpstreams.of(loaded(root), ["live/big"], here)
     assert found is not None
     assert found.authorities == {"big": ""}
     write(root / "machine.pem", OTHER)
-    found = Outward.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], here)
+    found = LiveUpstreams.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], here)
     assert found is not None
     assert json.loads(found.policy())["upstreams"]["big"]["ca"] == PEM
 
@@ -166,6 +166,6 @@ def test_a_certificate_that_is_none_is_told_at_its_line(root: Path, content: str
     if content is not None:
         write(root / "own.pem", content)
     with pytest.raises(ConfigError) as caught:
-        Outward.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], {"BIG_KEY": KEY})
+        LiveUpstreams.of(loaded(root, f"{UPSTREAM}ca: own.pem\n"), ["live/big"], {"BIG_KEY": KEY})
     assert "configs/models/big.yaml:9: model 'big': " in str(caught.value)
     assert str(caught.value).endswith(words)

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from runner.config.plan import Cell
 from runner.errors import InfraError, UsageError
+from runner.records.disk import DiskFull, disk_errors
 from runner.records.schema import Change, Record, Verdict
-from runner.records.store import AttemptDir, DiskFull, SweepDir, _disk, default_directory
+from runner.records.store import AttemptDir, SweepDir, default_directory
 
 
 def cell(name: str = "a--r1", **changes: Any) -> Cell:
@@ -248,7 +249,7 @@ def test_disk_full(made: SweepDir, monkeypatch: pytest.MonkeyPatch, code: int) -
 def test_really_full_disk() -> None:
     """/dev/full answers every write as a full disk does."""
     full = Path("/dev/full")
-    with full.open("wb", buffering=0) as file, pytest.raises(DiskFull), _disk(full):
+    with full.open("wb", buffering=0) as file, pytest.raises(DiskFull), disk_errors(full):
         file.write(b"x")
 
 

@@ -18,7 +18,8 @@ import pytest
 
 from runner.analysis import history
 from runner.analysis.aggregate import of_directory
-from runner.analysis.compare import Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Pair
 from runner.cli.output import err, out, out_or_file
 from runner.config.gate import Gate
 from runner.gateway.cassette import dump

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runner.analysis.comparability import Likeness
-from runner.analysis.compare import Compared, Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Compared, Pair
 from runner.config.gate import Gate
 from tests.unit.arms import arm
 

@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
 from runner.analysis.aggregate import build
-from runner.analysis.compare import Compared
+from runner.analysis.comparison import Compared
 from runner.analysis.report import Report
 from runner.report import github, html, junit, markdown, permissions, table, to_csv, to_json, verdicts
 from runner.report import study as findings_render

@@ -8,7 +8,8 @@ import pytest
 import xmlschema
 
 from runner.analysis.comparability import Likeness
-from runner.analysis.compare import Compared, Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Compared, Pair
 from runner.config.gate import Gate
 from runner.records.schema import Record
 from runner.report.junit import Case, cells, render, verdicts

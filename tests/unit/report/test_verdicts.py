@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from runner.analysis.compare import Compared, Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Compared, Pair
 from runner.config.gate import Gate
 from runner.report.verdicts import headline, markdown, notes, render, tables, to_json, value_text
 from tests.unit.arms import arm

@@ -17,7 +17,7 @@ from runner.config.loaded_sweep import load_sweep
 from runner.errors import ConfigError, UsageError
 from runner.guest import fixture as guest_fixture
 from runner.guest.fixture import Layout, Pins
-from runner.sandbox.fixture import demand_pins, fixture_pins, fixture_tar, fixture_tree, oddities, wrong_pin
+from runner.sandbox.fixture import check_pins, fixture_pins, fixture_tar, fixture_tree, oddities, wrong_pin
 
 
 def make(folder: Path, order: list[str]) -> Path:
@@ -165,7 +165,7 @@ def test_every_wrong_pin_of_a_sweep_is_told_at_once(tmp_path: Path) -> None:
     arms = "{surfaces: [acp], fixtures: [semver, boundary], models: [scripted/fix-semver]}"
     sweep.write_text(f"id: two\nadapters: [claude-agent-acp@0.64.0]\narms: [{arms}]\n")
     with pytest.raises(ConfigError) as refused:
-        demand_pins(load_sweep(sweep, Catalog(tmp_path)))
+        check_pins(load_sweep(sweep, Catalog(tmp_path)))
     first, second = str(refused.value).splitlines()
     assert "boundary/fixture.yaml:3: tree aaa" in first
     assert "semver/fixture.yaml:4: commit aaa" in second

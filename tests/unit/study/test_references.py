@@ -20,7 +20,7 @@ from runner.errors import UsageError
 from runner.report.study import command
 from runner.study.claims import CLAIMS
 from runner.study.model import Finding, Reference
-from runner.study.runs import opened
+from runner.study.references import opened
 from tests.unit.study.conftest import Measured, measure
 from tests.unit.study.lab import CANARIES, PLANTED, study
 from tests.unit.study.test_doctored import CASES

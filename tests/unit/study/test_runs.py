@@ -17,7 +17,8 @@ from runner.study.actions import actions, distinct, usual
 from runner.study.build import build
 from runner.study.claims import CLAIMS
 from runner.study.model import Finding
-from runner.study.runs import Study, file_entry, load, member, model_entry
+from runner.study.references import file_entry, member, model_entry
+from runner.study.runs import Study, load
 from tests.unit.study.conftest import Measured
 from tests.unit.study.lab import ADAPTER, PLANTED, Do, Lab, study
 

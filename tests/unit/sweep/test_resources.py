@@ -8,7 +8,7 @@ from runner.config.adapter import Package
 from runner.errors import BuildError
 from runner.sandbox.images import ImageRef
 from runner.sandbox.pins import PackagePin
-from runner.sweep.resources import demand_packages
+from runner.sweep.resources import check_packages
 from tests.unit.surfaces.stage import ADAPTER
 
 HELD = (
@@ -21,7 +21,7 @@ HELD = (
 def demand(registry: str, name: str, version: str) -> None:
     package = Package.model_validate({"registry": registry, "name": name, "version": version})
     ref = ImageRef("agent-1", "sha256:1", "sha256:1", "tag", HELD)
-    demand_packages(ref, ADAPTER.model_copy(update={"packages": [package]}))
+    check_packages(ref, ADAPTER.model_copy(update={"packages": [package]}))
 
 
 def test_pins_that_the_image_holds() -> None:

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from runner.analysis import baseline, history
 from runner.analysis.aggregate import of_directory
-from runner.analysis.compare import Pair, compare
+from runner.analysis.compare import compare
+from runner.analysis.comparison import Pair
 from runner.analysis.report import Report
 from runner.config.gate import Gate
 from runner.errors import UsageError

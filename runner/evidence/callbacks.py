@@ -8,8 +8,9 @@ from typing import Any
 
 from runner.acp.gates import METHODS, declared, gate
 from runner.evidence.intervals import Span
-from runner.evidence.messages import Message, as_object, exchanges
+from runner.evidence.messages import Message, exchanges
 from runner.wire.jsonrpc import error_code
+from runner.wire.values import as_object
 
 
 @dataclass(frozen=True)

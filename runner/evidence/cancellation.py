@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
 from runner.evidence.intervals import ms
-from runner.evidence.messages import Message, as_object, as_text, exchanges, updates
+from runner.evidence.messages import Message, exchanges, updates
 from runner.evidence.toolcalls import tool_calls
+from runner.wire.values import as_object, as_text
 
 #: Kinds of session/update that are the model's words.
 _TEXT = frozenset({"agent_message_chunk", "agent_thought_chunk"})

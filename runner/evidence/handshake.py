@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.evidence.messages import (
-    Exchange,
-    Message,
-    Update,
-    as_list,
-    as_object,
-    as_text,
-    exchanges,
-    updates,
-)
+from runner.evidence.messages import Exchange, Message, Update, exchanges, updates
 from runner.wire.numbers import count
+from runner.wire.values import as_list, as_object, as_text
 
 #: Requests that give the client a session.
 _OPENERS = ("session/new", "session/load", "session/resume")

@@ -13,6 +13,7 @@ from runner.text.encoding import may_hold_surrogate, written_out
 from runner.wire import jsonrpc
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import MAX_MESSAGE_BYTES, Id
+from runner.wire.values import as_object, as_text
 
 Party = Literal["client", "agent"]
 Kind = Literal["request", "notification", "result", "error", "invalid"]
@@ -178,20 +179,6 @@ def updates(messages: Iterable[Message]) -> list[Update]:
                 )
             )
     return found
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """The value if it is a JSON object, else {}."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """The value if it is a JSON array, else []."""
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _message(frame: Frame, sender: Party) -> Message:

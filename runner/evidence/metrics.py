@@ -16,13 +16,14 @@ from runner.evidence import cost, names, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.cancellation import cancellations
 from runner.evidence.handshake import handshake
-from runner.evidence.messages import Message, Messages, as_text, exchanges
+from runner.evidence.messages import Message, Messages, exchanges
 from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
 from runner.evidence.toolcalls import distinct_terminal_items, kind_of, tool_calls
 from runner.gateway.journal import Entry
 from runner.records.schema import Record
 from runner.surfaces.cli.parsers import CliResult
+from runner.wire.values import as_text
 
 #: Exact metrics that every run has (null where its surface has no such thing), in the order of a report.
 NAMES = (

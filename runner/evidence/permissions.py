@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from runner.evidence.intervals import ms
-from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, exchanges
+from runner.evidence.messages import Exchange, Message, exchanges
 from runner.evidence.toolcalls import command_of, kind_of, tool_calls
+from runner.wire.values import as_list, as_object, as_text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import CHUNKS, Message, Party, Update, as_text, exchanges, updates
+from runner.evidence.messages import CHUNKS, Message, Party, Update, exchanges, updates
+from runner.wire.values import as_text
 
 #: Kinds that are coalesced.
 _PIECES = CHUNKS | {"tool_call_update"}

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.acp.findings import BAD_NUMBER
-from runner.evidence.messages import Message, as_object, exchanges, updates
+from runner.evidence.messages import Message, exchanges, updates
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
 from runner.surfaces.cli.parsers import CliResult
 from runner.wire.numbers import Numbers, out_of_range
+from runner.wire.values import as_object
 
 #: Members of a prompt response's `usage` (schema v1) that make up its total.
 _PARTS = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens")

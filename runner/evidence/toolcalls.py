@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.acp.toolcalls import Source, ToolCall, ToolCalls
-from runner.evidence.messages import Message, as_list, as_object, as_text
+from runner.evidence.messages import Message
+from runner.wire.values import as_list, as_object, as_text
 
 _SHOWN: dict[str, Source] = {"tool_call": "tool_call", "tool_call_update": "tool_call_update"}
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from runner.evidence.messages import Message, as_object, as_text, updates
+from runner.evidence.messages import Message, updates
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding, Turn, Verdict
+from runner.wire.values import as_object, as_text
 
 AFTER: Final = "works-after-answer"
 BEFORE: Final = "works-before-prompt"

@@ -8,10 +8,11 @@ from typing import Any
 
 from runner.errors import UsageError
 from runner.evidence.intervals import ms
-from runner.evidence.messages import Message, as_list, as_object, as_text, decode
+from runner.evidence.messages import Message, decode
 from runner.report.text import printable, shortened
 from runner.text.visible import json_text
 from runner.wire.frames import Frame
+from runner.wire.values import as_list, as_object, as_text
 
 _ARROWS = {"c2a": "->", "a2c": "<-"}
 #: Columns of a line.

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from runner.acp.toolcalls import ToolCall
-from runner.evidence.messages import as_list, as_object, as_text
 from runner.evidence.permissions import Ask
 from runner.evidence.toolcalls import kind_of
 from runner.gateway.journal import Entry, ServedCall
@@ -23,6 +22,7 @@ from runner.study import shell
 from runner.study.model import Reference
 from runner.study.runs import LoadedRun
 from runner.study.shell import Line, absolute, within
+from runner.wire.values import as_list, as_object, as_text
 
 #: Names under which tools take a path, and a command.
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "dir_path", "notebook_path")

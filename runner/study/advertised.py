@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from runner.evidence.messages import as_list, as_object, as_text, exchanges, updates
+from runner.evidence.messages import exchanges, updates
 from runner.study.model import Finding, Judgement, Reference
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.wire.values import as_list, as_object, as_text
 
 _IDS = ("options", "inputs", "commands", "editor-state")
 LIMITED: Judgement = "holds-with-limits"

@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from runner.config.nearest import suggest
 from runner.errors import UsageError
-from runner.evidence.messages import as_list, as_object, as_text
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import changed
 from runner.study.damaged import told
 from runner.study.model import Part, Reference
 from runner.study.runs import LoadedRun, load
+from runner.wire.values import as_list, as_object, as_text
 
 SCHEMA_VERSION = 1
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from runner.config.nearest import suggest
 from runner.errors import UsageError
-from runner.evidence.messages import as_list, as_object
 from runner.records.store import NAMES_FILE
 from runner.study.model import Reference
 from runner.study.runs import read_json
 from runner.text.files import is_there, lines_of, unreadable
 from runner.wire.log import read_frames
+from runner.wire.values import as_list, as_object
 
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
 

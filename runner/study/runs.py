@@ -16,7 +16,7 @@ from typing import Any
 from runner.acp.toolcalls import ToolCall
 from runner.errors import InfraError, UsageError
 from runner.evidence.handshake import Handshake, handshake
-from runner.evidence.messages import Exchange, Message, as_list, as_object, as_text, decode, exchanges
+from runner.evidence.messages import Exchange, Message, decode, exchanges
 from runner.evidence.permissions import Ask, asks
 from runner.evidence.results import tool_results
 from runner.evidence.toolcalls import tool_calls
@@ -28,6 +28,7 @@ from runner.study.shapes import Answers, FsDiff, Program, checked
 from runner.text.encoding import repaired
 from runner.text.files import is_there, read_regular, unreadable
 from runner.wire.log import read_frames
+from runner.wire.values import as_list, as_object, as_text
 
 #: Outcomes after which a run says nothing about its agent.
 UNMEASURED = frozenset({"aborted", "infra", "model-script"})

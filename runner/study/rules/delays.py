@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.acp.toolcalls import FINAL
-from runner.evidence.messages import as_text, updates
+from runner.evidence.messages import updates
 from runner.evidence.permissions import Ask
 from runner.study.actions import Action, actions
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.wire.values import as_text
 
 #: An answer that waited at least this long was held back on purpose.
 LATE_MS = 500.0

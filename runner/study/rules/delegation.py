@@ -9,13 +9,14 @@ from typing import Any
 
 from runner.acp.gates import declared
 from runner.evidence.callbacks import callbacks
-from runner.evidence.messages import as_list, as_text, updates
+from runner.evidence.messages import updates
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import carried
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.wire.values import as_list, as_text
 
 #: How a call names its server and tool where MCP tools have one name (`mcp__<server>__<tool>`).
 _MEANING = "mcp"

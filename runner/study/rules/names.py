@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from runner.evidence.messages import as_list, as_object
 from runner.records.store import NAMES_FILE
 from runner.study.model import Finding, Reference
 from runner.study.runs import Study
 from runner.study.verdicts import few, finding, not_measured, verdict_of
+from runner.wire.values import as_list, as_object
 
 _DAYS_A_MONTH = 365.25 / 12
 

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from runner.evidence.messages import as_list, as_object, as_text, exchanges, updates
+from runner.evidence.messages import exchanges, updates
 from runner.study.actions import Action, actions
 from runner.study.advertised import NONE_OPENED, opened
 from runner.study.model import Finding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.wire.values import as_list, as_object, as_text
 
 _THOUGHT, _PLANS = "agent_thought_chunk", ("plan", "plan_update")
 _IDS = ("usage-updates", "tool-output", "plan-thought")

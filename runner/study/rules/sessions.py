@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import Update, as_object, updates
+from runner.evidence.messages import Update, updates
 from runner.records.schema import Probe
 from runner.study.actions import actions
 from runner.study.advertised import NONE_OPENED, greeting, opened, same_in
 from runner.study.model import Finding, Reference
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.wire.values import as_object
 
 #: What the study lists under sessions.
 _SESSION_METHODS = ("fork", "resume", "list", "delete", "close")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.acp.gates import declared
-from runner.evidence.messages import as_text, exchanges
+from runner.evidence.messages import exchanges
 from runner.evidence.toolcalls import terminal_items
 from runner.study.actions import actions, distinct
 from runner.study.model import Finding, Reference
@@ -11,6 +11,7 @@ from runner.study.rates import rate, said
 from runner.study.rules.capabilities import vendor
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import finding, not_measured, plural, verdict_of
+from runner.wire.values import as_text
 
 
 def findings(study: Study) -> list[Finding]:

@@ -15,12 +15,10 @@ from runner.surfaces.cli.result import (
     Lines,
     Spoken,
     Stream,
-    as_list,
-    as_object_value,
-    as_text,
     kept,
     number_findings,
 )
+from runner.wire.values import as_list, as_object, as_text
 
 _CLINE_USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 #: Denied calls that are named.
@@ -51,8 +49,8 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
     if result is None:
         stream.no_result()
         result = {}
-    stats = as_object_value(result.get("stats"))
-    models = [as_object_value(one) for one in as_object_value(stats.get("models")).values()] or [stats]
+    stats = as_object(result.get("stats"))
+    models = [as_object(one) for one in as_object(stats.get("models")).values()] or [stats]
     main = max(models, key=lambda one: stream.numbers.count(one.get("total_tokens"), "stats.total_tokens") or 0)
     return _result(
         "gemini-stream-json",
@@ -82,7 +80,7 @@ def codex_json(lines: Lines, kinds: Kinds) -> CliResult:
     ended: dict[str, Any] | None = None
     ended_ns: int | None = None
     for t_ns, line in stream.objects():
-        item = as_object_value(line.get("item"))
+        item = as_object(line.get("item"))
         kind = item_kinds.get(as_text(item.get("type")) or "")
         match line.get("type"):
             case "item.started" | "item.completed" if kind is not None:
@@ -96,7 +94,7 @@ def codex_json(lines: Lines, kinds: Kinds) -> CliResult:
     if ended is None:
         stream.no_result()
         ended = {}
-    usage = as_object_value(ended.get("usage"))
+    usage = as_object(ended.get("usage"))
     counted = stream.usage(usage, "usage", "input_tokens", "output_tokens", "cached_input_tokens")
     if counted is not None and counted.cached_read > counted.input:
         stream.numbers.fault("usage.cached_input_tokens: more than the input that it is a part of")
@@ -123,17 +121,17 @@ def opencode_json(lines: Lines, kinds: Kinds) -> CliResult:
     result_ns: int | None = None
     failed = False
     for t_ns, line in stream.objects():
-        part = as_object_value(line.get("part"))
+        part = as_object(line.get("part"))
         match line.get("type"):
             case "text":
                 stream.spoken.append(as_text(part.get("text")) or "")
             case "tool_use":
-                state = as_object_value(part.get("state"))
+                state = as_object(part.get("state"))
                 stream.called(part.get("callID"), part.get("tool"), t_ns)
                 stream.ended(part.get("callID"), failed=state.get("status") == "error")
             case "step_finish":
-                tokens, steps = as_object_value(part.get("tokens")), steps + 1
-                cache = as_object_value(tokens.get("cache"))
+                tokens, steps = as_object(part.get("tokens")), steps + 1
+                cache = as_object(tokens.get("cache"))
                 told = {**tokens, "cache.read": cache.get("read"), "cache.write": cache.get("write")}
                 total = stream.added(total, told, "tokens", "input", "output", "cache.read", "cache.write")
                 reason = as_text(part.get("reason"))
@@ -167,9 +165,9 @@ def vibe_streaming(lines: Lines, kinds: Kinds) -> CliResult:
             case "message" if line.get("role") == "assistant":
                 result_ns = t_ns
                 for one in as_list(line.get("content")):
-                    stream.spoken.append(as_text(as_object_value(one).get("text")) or "")
+                    stream.spoken.append(as_text(as_object(one).get("text")) or "")
             case "effect":
-                state, detail = as_object_value(line.get("state")), as_object_value(line.get("detail"))
+                state, detail = as_object(line.get("state")), as_object(line.get("detail"))
                 kind = families.get(as_text(detail.get("kind")) or "")
                 stream.called(line.get("id"), detail.get("toolName"), t_ns, kind=kind)
                 stream.ended(line.get("id"), failed=state.get("status") != "completed")
@@ -186,13 +184,13 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
     result: dict[str, Any] | None = None
     result_ns: int | None = None
     for t_ns, line in stream.objects():
-        event = as_object_value(line.get("event"))
+        event = as_object(line.get("event"))
         if line.get("type") == "run_result":
             result, result_ns = kept(line), t_ns
         elif event.get("contentType") == "tool":
             stream.called(event.get("toolCallId"), event.get("toolName"), t_ns)
             if event.get("type") == "content_end":
-                outputs = [as_object_value(one) for one in as_list(event.get("output"))]
+                outputs = [as_object(one) for one in as_list(event.get("output"))]
                 failed = bool(event.get("error")) or any(one.get("success") is False for one in outputs)
                 stream.ended(event.get("toolCallId"), failed=failed)
         elif event.get("contentType") == "text" and event.get("type") == "content_end":
@@ -205,13 +203,13 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
         "cline-json",
         stream,
         result_ns,
-        usage=stream.usage(as_object_value(result.get("usage")), "usage", *_CLINE_USAGE),
+        usage=stream.usage(as_object(result.get("usage")), "usage", *_CLINE_USAGE),
         duration_ms=stream.numbers.amount(result.get("durationMs"), "durationMs"),
         turns=stream.numbers.count(result.get("iterations"), "iterations"),
         subtype=reason,
         is_error=reason not in (None, "completed"),
         text=as_text(result.get("text")) or stream.spoken.text,
-        model=as_text(as_object_value(result.get("model")).get("id")),
+        model=as_text(as_object(result.get("model")).get("id")),
     )
 
 

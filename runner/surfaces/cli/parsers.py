@@ -22,13 +22,11 @@ from runner.surfaces.cli.result import (
     Lines,
     Spoken,
     Stream,
-    as_list,
-    as_object_value,
-    as_text,
     kept,
     number_findings,
     usage_of,
 )
+from runner.wire.values import as_list, as_object, as_text
 
 __all__ = ["CliResult", "CliToolCall", "CliUsage", "Kinds", "Lines", "kinds_of", "parse"]
 
@@ -149,7 +147,7 @@ def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         duration_ms=numbers.amount(result.get("duration_ms"), "duration_ms"),
         duration_api_ms=numbers.amount(result.get("duration_api_ms"), "duration_api_ms"),
         turns=numbers.count(result.get("num_turns"), "num_turns"),
-        usage=usage_of(numbers, as_object_value(result.get("usage")), "usage", *_USAGE),
+        usage=usage_of(numbers, as_object(result.get("usage")), "usage", *_USAGE),
         tool_calls=calls,
         denied=denied,
         stop=as_text(result.get("stop_reason")),

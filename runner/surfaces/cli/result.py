@@ -13,6 +13,7 @@ from runner.records.findings import Findings
 from runner.records.schema import Finding
 from runner.wire.cost import too_costly
 from runner.wire.numbers import Numbers
+from runner.wire.values import as_text
 
 #: Tool calls of one run, and characters of an id or a name, that are kept: as on the ACP surface.
 _MAX_CALLS = 20_000
@@ -132,7 +133,7 @@ class Stream:
                 words = f"output line {number} has {len(raw)} bytes, too much to be read"
                 self.findings.append(Finding(id=MESSAGE_TOO_LARGE, message=words))
                 continue
-            line = as_object(raw)
+            line = object_of_line(raw)
             if line is None:
                 words = f"output line {number} is not a JSON object: {excerpt(raw)}"
                 self.findings.append(Finding(id="not-json", message=words))
@@ -219,24 +220,12 @@ def kept(value: Any, depth: int = _KEPT_DEPTH) -> Any:
     return value
 
 
-def as_object(raw: bytes) -> dict[str, Any] | None:
+def object_of_line(raw: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def as_object_value(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def excerpt(raw: bytes) -> str:

@@ -272,7 +272,7 @@ def test_a_key_on_the_edge_of_what_is_read_at_once(at: int, form: str, tmp_path:
 def test_memory_stays_flat(tmp_path: Path) -> None:
     """Said by the process itself: what a log of 40 MB takes beyond what a small one does."""
     code = (
-        "import resource, sys\nfrom pathlib import Path\nfrom runner.redact import Redactor\n"
+        "import resource, sys\nfrom pathlib import Path\nfrom runner.redaction.redact import Redactor\n"
         f"print(Redactor([{KEY!r}]).files(Path(sys.argv[1])))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )

@@ -10,7 +10,7 @@ import pytest
 #: argv: the signal that is ignored when the interpreter starts, or none; then the one that is sent.
 SCRIPT = """
 import os, signal, sys
-from runner.interrupt import interruptible
+from runner.sweep.interrupt import interruptible
 with interruptible() as interrupt:
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     print(interrupt.asked)

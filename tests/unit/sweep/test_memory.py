@@ -7,7 +7,7 @@ import sys
 #: still resident of twenty more blocks, in MB, after all but the last small one are freed.
 PROGRAM = """
 import sys
-from runner.memory import give_back_large_blocks
+from runner.sweep.memory import give_back_large_blocks
 
 if sys.argv[1] == "pinned":
     give_back_large_blocks()

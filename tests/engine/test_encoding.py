@@ -116,8 +116,9 @@ def test_a_run_that_only_we_cannot_keep_is_not_paid_again(live: Live, monkeypatc
     adapter = live.lab.puppet("paid", [MODEL, {"do": "write", "path": "src/semver.js", "text": repaired()}])
     result, records = live.lab.sweep(adapter, model="live/api", infra_attempts=3)
     assert [record.outcome for record in records] == ["infra"]
-    told = r"internal error: no record could be made: ValueError: a fault of ours \(runner/run/record\.py:\d+, see traceback\.txt\)"
-    assert re.fullmatch(told, records[0].reason)
+    where = r"\(runner/run/record\.py:\d+, see traceback\.txt\)"
+    reason = f"internal error: no record could be made: ValueError: a fault of ours {where}"
+    assert re.fullmatch(reason, records[0].reason)
     assert len(live.api.asked) == 1
     assert result.exit_code == 1
     assert (attempt(result, records[0]) / "frames.jsonl").stat().st_size > 0

@@ -10,10 +10,10 @@ from typing import TypeVar
 from runner.errors import InternalError
 from runner.run.context import SweepContext
 from runner.run.inputs import RunInputs
-from runner.run.verifier import guest_command
 from runner.sandbox.channel import GuestChannel
-from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_RESERVE_MB, GUEST_USER, Container, Spec
+from runner.sandbox.container import Container, Spec
 from runner.sandbox.guest_client import GuestClient
+from runner.sandbox.guest_spec import guest_spec
 from runner.sandbox.labels import labels
 from runner.sandbox.reused import ReusedContainer
 from runner.sandbox.volumes import GUEST_TARGET, MODEL_TARGET, TOOLBOX_TARGET
@@ -37,22 +37,18 @@ def container_labels(context: SweepContext, inputs: RunInputs) -> dict[str, str]
 
 
 def agent_spec(context: SweepContext, inputs: RunInputs) -> Spec:
-    """The agent's container. Its limits are the adapter's, and what the guest takes comes on top."""
+    """The agent's container; its limits are the adapter's."""
     limits = inputs.adapter.limits
     mounts = {context.volumes.guest: GUEST_TARGET, context.volumes.model: MODEL_TARGET}
     if inputs.surface.toolbox is not None:
         mounts[context.volumes.toolboxes[inputs.surface.toolbox]] = TOOLBOX_TARGET
-    return Spec(
+    return guest_spec(
+        "unix",
+        limits,
+        mounts,
         name=container_name(context, inputs, "agent"),
         image=context.images[inputs.adapter.image],
         labels=container_labels(context, inputs),
-        command=guest_command("unix"),
-        mounts=mounts,
-        user=GUEST_USER,
-        capabilities=GUEST_CAPABILITIES,
-        memory_bytes=(limits.memory_mb + GUEST_RESERVE_MB) * _MB,
-        cpus=limits.cpus,
-        pids=limits.pids,
         file_bytes=limits.disk_mb * _MB + _FILE_SLACK_BYTES,
     )
 

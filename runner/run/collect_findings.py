@@ -5,13 +5,13 @@ Nothing here is a fault of the agent's or a reason to try again: the verdict is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.records.schema import Finding, Verdict
 
 _MB = 10**6
-#: Odd entries named in a finding.
+#: Skipped entries named in a finding.
 _NAMED = 3
 #: Kinds of files that the tests may need; ignored ones and empty folders they seldom do.
 _NEEDED = ("changed", "untracked", "files")
@@ -29,13 +29,18 @@ def cap_findings(reply: Mapping[str, Any], cap_mb: int) -> list[Finding]:
         )
     if odd := reply["odd"]:
         entries = [entry for entry in reply["skipped"] if entry["reason"] != "over the size limit"]
-        named = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in entries[:_NAMED])
-        more = f" and {odd - _NAMED} more" if odd > _NAMED else ""
-        findings.append(Finding(id="collect-skipped", message=f"not collected from the workspace: {named}{more}"))
+        named = first_entries(entries, odd)
+        findings.append(Finding(id="collect-skipped", message=f"not collected from the workspace: {named}"))
     if reply["outside_cut"]:
         message = f"the list of files outside the workspace ends after {len(reply['outside'])}"
         findings.append(Finding(id="outside-cut", message=f"{message}; what was written beyond it is in no metric"))
     return findings
+
+
+def first_entries(entries: Sequence[Mapping[str, Any]], count: int) -> str:
+    """The first of skipped entries with their reasons, and how many more of `count` there are."""
+    named = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in entries[:_NAMED])
+    return named + (f" and {count - _NAMED} more" if count > _NAMED else "")
 
 
 def _in_words(kind: str) -> str:

@@ -16,13 +16,9 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from runner.config.plan import Cell
-from runner.errors import InfraError, LastingError, RunError, UsageError
-from runner.gateway.capture import TAPE
-from runner.gateway.cassette import drift, dump, tape_of
+from runner.errors import InfraError, LastingError, RunError
 from runner.gateway.container import socket_name
-from runner.gateway.journal import LoggedEntries
-from runner.gateway.limits import limit_findings, limits_of
-from runner.gateway.program import model_failures
+from runner.gateway.limits import limits_of
 from runner.records.bounds import bounded
 from runner.records.disk import DiskFull
 from runner.records.schema import Finding, Record
@@ -33,6 +29,7 @@ from runner.run.collect_findings import with_missing
 from runner.run.context import SweepContext
 from runner.run.failure import TRACEBACK, agents_fault_at_start
 from runner.run.inputs import MODEL_PORT, RunInputs
+from runner.run.model_log import collect_model_log
 from runner.run.observed import Observed
 from runner.run.prepare import prepare
 from runner.run.record import bare_record, build_record
@@ -45,13 +42,12 @@ from runner.sandbox.volumes import MODEL_TARGET
 from runner.surfaces.acp.driver import AcpDriver
 from runner.surfaces.cli.driver import CliDriver
 from runner.surfaces.driver import Driver, DriverContext
-from runner.surfaces.pipe import Inbox
+from runner.surfaces.phases import PhaseClock
+from runner.surfaces.pipe import AgentPipe, Inbox
 from runner.text.encoding import written_out
 from runner.wire.frames import Frame
 from runner.wire.log import LoggedFrames
 
-#: The model's journal, in an attempt's folder.
-MODEL_LOG = "model.jsonl"
 _MB = 10**6
 
 
@@ -87,7 +83,7 @@ class Run:
 
         :raises DiskFull: something of the run could not be written; no other run would fare better.
         """
-        self._observed = observed = Observed()
+        observed = self._observed
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="verifier") as beside:
             verifier_ready = beside.submit(self._verifier.start)
             try:
@@ -153,7 +149,7 @@ class Run:
         :raises AgentError: its program cannot be executed.
         """
         inputs, observed = self._inputs, self._observed
-        context = self._driver_context(guest)
+        context = _driver_context(inputs, self._agent.pipe, guest, self.inbox, observed.phases)
         # From here on the agent may have run, whatever becomes of the reply.
         observed.spawn_ns = time.monotonic_ns()
         try:
@@ -171,27 +167,6 @@ class Run:
             raise
         observed.spawn_ns = spawn_ns - observed.offset_ns
         return AcpDriver(context) if inputs.surface.transport == "acp" else CliDriver(context)
-
-    def _driver_context(self, guest: GuestClient) -> DriverContext:
-        inputs = self._inputs
-        return DriverContext(
-            pipe=self._agent.pipe,
-            guest=guest,
-            inbox=self.inbox,
-            phases=self._observed.phases,
-            deadlines=inputs.knobs.deadlines,
-            adapter=inputs.adapter,
-            launch=inputs.launch,
-            surface=inputs.surface,
-            session=inputs.adapter.session,
-            policy=inputs.policy,
-            prompt=inputs.fixture.prompt,
-            cwd=inputs.workspace,
-            roots=(inputs.workspace, *inputs.additional_directories),
-            additional_directories=inputs.additional_directories,
-            buffers=inputs.open_buffers,
-            awaited=frozenset(inputs.readiness_addresses),
-        )
 
     # collect, verify, settle
 
@@ -224,31 +199,7 @@ class Run:
         if not self._agent.end_streams(self._inputs.knobs.deadlines.collect):
             observed.errors.append(InfraError("the container's streams did not end"))
         observed.guarded(self._release)
-        self._collect_journal()
-        observed.errors += model_failures(observed.entries)
-        observed.findings.extend(drift(observed.entries))
-        observed.findings.extend(limit_findings(observed.entries))
-        if self._inputs.program.get("mode") == "capture":
-            try:
-                entries = LoggedEntries(self._attempt.path / MODEL_LOG)
-                self._attempt.write_pieces(TAPE, dump(tape_of(entries)))
-            except UsageError as problem:
-                observed.findings.append(Finding(id="no-tape", message=str(problem)))
-
-    def _collect_journal(self) -> None:
-        """From the gateway into its file, piece by piece; then its entries from there, without their bodies.
-
-        :raises InfraError: the gateway is dead, or gave less than it said.
-        """
-        attempt, observed = self._attempt, self._observed
-        gateway = self._context.gateway()
-        journal = gateway.collect(self.token, lambda pieces: attempt.write_pieces(MODEL_LOG, pieces))
-        observed.journal = journal
-        observed.entries = LoggedEntries(attempt.path / MODEL_LOG).bare()
-        observed.model_asked = any(entry.kind in ("main", "side") for entry in observed.entries)
-        if journal.entries is not None and journal.entries != len(observed.entries):
-            count = f"it wrote {journal.entries} entries, {len(observed.entries)} came here"
-            raise InfraError(f"model gateway: {count}")
+        collect_model_log(self._context.gateway(), self._inputs, self._attempt, observed)
 
     def _remove(self, verifier_ready: Future[None]) -> None:
         with self._observed.phases.phase("remove"):
@@ -260,15 +211,13 @@ class Run:
 
     def _release(self) -> None:
         failed = any(error.outcome in ("infra", "aborted") for error in self._observed.errors)
-        try:
-            self._agent.release(ours_failed=failed)
-        finally:
-            self._observed.container_id = self._agent.id
+        self._agent.release(ours_failed=failed)
 
     # record
 
     def _commit(self) -> Record:
         observed = self._observed
+        observed.container_id = self._agent.id
         frames: Iterable[Frame] = ()
         if self._agent.attached:
             frames = LoggedFrames(self._attempt.path / "frames.jsonl")
@@ -294,6 +243,29 @@ class Run:
         record = bounded(record).written_out()
         self._attempt.commit(record)
         return record
+
+
+def _driver_context(
+    inputs: RunInputs, pipe: AgentPipe, guest: GuestClient, inbox: Inbox, phases: PhaseClock
+) -> DriverContext:
+    return DriverContext(
+        pipe=pipe,
+        guest=guest,
+        inbox=inbox,
+        phases=phases,
+        deadlines=inputs.knobs.deadlines,
+        adapter=inputs.adapter,
+        launch=inputs.launch,
+        surface=inputs.surface,
+        session=inputs.adapter.session,
+        policy=inputs.policy,
+        prompt=inputs.fixture.prompt,
+        cwd=inputs.workspace,
+        roots=(inputs.workspace, *inputs.additional_directories),
+        additional_directories=inputs.additional_directories,
+        buffers=inputs.open_buffers,
+        awaited=frozenset(inputs.readiness_addresses),
+    )
 
 
 def _verifier(context: SweepContext, inputs: RunInputs) -> Verifier:

@@ -18,48 +18,29 @@ from docker import DockerClient
 from runner.config.fixture import Fixture, Verify, VerifyLimits
 from runner.errors import InternalError
 from runner.records.schema import Change, Finding, Verdict
+from runner.run.collect_findings import first_entries
 from runner.run.failure import how_tests_ended_their_verifier
 from runner.sandbox.channel import GuestChannel, GuestGone, Reply
 from runner.sandbox.container import (
     BASE_ENV,
-    GUEST_CAPABILITIES,
-    GUEST_RESERVE_MB,
-    GUEST_USER,
     Container,
     Gate,
     Spec,
 )
 from runner.sandbox.guest_client import GuestClient
+from runner.sandbox.guest_spec import guest_spec
 from runner.sandbox.volumes import GUEST_TARGET
 
 #: TAP summary of node's test runner: `# pass 3` (nodejs.org, "Test reporters").
 _SUMMARY = re.compile(r"^# (tests|pass|fail) (\d{1,9})$", re.MULTILINE)
 _READY_S = 30.0
 _MB = 10**6
-#: Of members that the verifier did not take over, named in a finding.
-_NAMED = 3
-
-
-def guest_command(channel: str) -> list[str]:
-    """The command of every container of ours: the guest."""
-    return ["python3", "-I", "-u", "/acpbench/guest/main.py", "--channel", channel]
 
 
 def verifier_spec(limits: VerifyLimits, *, name: str, image: str, labels: Mapping[str, str], guest_volume: str) -> Spec:
     """The container in which a fixture is verified. Its limits are the fixture's, whatever the adapter may use: the
     same files must get the same verdict."""
-    return Spec(
-        name=name,
-        image=image,
-        command=guest_command("stdio"),
-        user=GUEST_USER,
-        capabilities=GUEST_CAPABILITIES,
-        labels=labels,
-        mounts={guest_volume: GUEST_TARGET},
-        memory_bytes=(limits.memory_mb + GUEST_RESERVE_MB) * _MB,
-        cpus=limits.cpus,
-        pids=limits.pids,
-    )
+    return guest_spec("stdio", limits, {guest_volume: GUEST_TARGET}, name=name, image=image, labels=labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +193,8 @@ def findings_of(reply: dict[str, Any], fixture: Fixture) -> list[Finding]:
     if reply.get("patch_cut"):
         findings.append(Finding(id="patch-cut", message="workspace.patch holds only the first part of all changes"))
     if skipped := reply.get("skipped", []):
-        named = ", ".join(f"{entry['path']} ({entry['reason']})" for entry in skipped[:_NAMED])
-        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
-        findings.append(Finding(id="verify-skipped", message=f"not taken over by the verifier: {named}{more}"))
+        named = first_entries(skipped, len(skipped))
+        findings.append(Finding(id="verify-skipped", message=f"not taken over by the verifier: {named}"))
     if cut := reply.get("changes_cut", 0):
         findings.append(Finding(id="changes-cut", message=f"{cut} more paths changed than the record lists"))
     return findings

@@ -121,13 +121,10 @@ class Prober:
     def _advertised(self, wanted: Wanted) -> bool:
         if wanted.do == "prompt":
             return True
-        result = self._created.result
         if wanted.do == "set-mode":
-            modes = result.get("modes")
-            offered = modes.get("availableModes") if isinstance(modes, dict) else None
-            return any(isinstance(mode, dict) and mode.get("id") == wanted.value for mode in offered or [])
+            return self._session.offers_mode(wanted.value)
         if wanted.do == "set-config-option":
-            return _offers(result.get("configOptions"), wanted.option, wanted.value)
+            return _offers(self._created.result.get("configOptions"), wanted.option, wanted.value)
         initialized = self._session.client.initialized
         value: Any = initialized.result.get("agentCapabilities") if initialized is not None else None
         for name in _METHODS[wanted.do][1] or ():

@@ -18,6 +18,7 @@ from runner.records.schema import Finding, Turn
 from runner.surfaces.driver import Driver
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import Id
+from runner.wire.values import as_list, as_object
 
 #: What answers a request of ours.
 Answered = CallDone | SessionCreated | PromptDone | PeerError
@@ -60,6 +61,13 @@ class AcpSession:
         if self._created is None:
             raise InternalError("internal error: the session is used before it is there")
         return self._created
+
+    def offers_mode(self, mode: str | bool | None) -> bool:
+        """Whether session/new names a mode of this id."""
+        modes = as_object(self.created.result.get("modes"))
+        return any(
+            isinstance(entry, dict) and entry.get("id") == mode for entry in as_list(modes.get("availableModes"))
+        )
 
     @property
     def owes_answer(self) -> bool:

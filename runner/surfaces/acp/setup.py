@@ -51,9 +51,7 @@ class SessionSetup:
         """Pin the mode and the options explicitly, so that an agent's default never decides a comparison."""
         context, session, client = self._context, self._session.created, self._session.client
         mode = context.surface.mode or context.session.mode
-        modes = session.result.get("modes")
-        available = modes.get("availableModes") if isinstance(modes, dict) else None
-        if mode is not None and any(isinstance(entry, dict) and entry.get("id") == mode for entry in available or []):
+        if mode is not None and self._session.offers_mode(mode):
             self._session.request(client.set_mode(session.session_id, mode))
         elif mode is not None:
             self._driver.note("mode-not-offered", f"mode {mode!r} is not offered: the agent's default stays")

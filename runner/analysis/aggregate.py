@@ -114,7 +114,7 @@ def _exact(runs: Sequence[Record]) -> dict[str, Exact]:
 
     A key of a flattened map that a run lacks has its map's value for that, unless the run has no such map.
     """
-    names = sorted({*metrics.NAMES, *(name for run in runs for name in run.exact)}, key=_exact_rank)
+    names = sorted({*metrics.NAMES, *(name for run in runs for name in run.exact)}, key=metrics.rank)
     found: dict[str, Exact] = {}
     for name in names:
         owner = metrics.owner(name)
@@ -123,10 +123,6 @@ def _exact(runs: Sequence[Record]) -> dict[str, Exact]:
         ]
         found[name] = Exact.of(values)
     return found
-
-
-def _exact_rank(name: str) -> tuple[int, str]:
-    return (metrics.NAMES.index(name) if name in metrics.NAMES else len(metrics.NAMES), name)
 
 
 def _sampled_names(runs: Sequence[Record]) -> list[str]:

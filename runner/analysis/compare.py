@@ -127,7 +127,7 @@ def _settled(first: Verdict, fresh: Verdict | None) -> Verdict:
 def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
     """One verdict an exact metric that either arm has."""
     names = list(dict.fromkeys([*pair.base.exact, *pair.new.exact]))
-    for name in sorted(names, key=_exact_rank):
+    for name in sorted(names, key=metrics.rank):
         if metrics.is_information(name) or not all(metrics.measured(name, arm.exact) for arm in (pair.base, pair.new)):
             continue
         sides = [_values(arm, name) for arm in (pair.base, pair.new)]
@@ -145,10 +145,6 @@ def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
             new=_shown(sides[1]),
             n=(len(sides[0]), len(sides[1])),
         )
-
-
-def _exact_rank(name: str) -> tuple[int, str]:
-    return (metrics.NAMES.index(name) if name in metrics.NAMES else len(metrics.NAMES), name)
 
 
 def _values(arm: Arm, name: str) -> list[Any]:

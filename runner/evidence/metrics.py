@@ -36,6 +36,11 @@ NAMES = (
 #: `cancel_*` ones where a turn was cancelled.
 
 
+def rank(name: str) -> tuple[int, str]:
+    """Sorts exact metrics as a report lists them: those of `NAMES` first, all others by name."""
+    return (NAMES.index(name) if name in NAMES else len(NAMES), name)
+
+
 class Map(NamedTuple):
     """A map that stands flattened among the metrics: `<map>.<key>`."""
 

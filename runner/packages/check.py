@@ -19,6 +19,7 @@ from runner.packages.clients import Registries, without_addresses
 from runner.packages.versions import between, releases
 from runner.sandbox.pins import packages
 from runner.sandbox.recipe import Recipe
+from runner.wire.values import as_list, as_object
 
 #: Marked as deprecated in the public npm registry since February 2020.
 MARKED = "request@2.88.2"
@@ -149,7 +150,7 @@ def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
         [one.name for one in pinned if one.registry == "pypi"],
     )
     marked = _npm_said(answers["npm"].get(MARKED, {}))
-    day = _object(marked.get("time")).get(MARKED.rpartition("@")[2])
+    day = as_object(marked.get("time")).get(MARKED.rpartition("@")[2])
     copies = None if day is None else not str(day).startswith(MARKED_DAY)
     return [
         replace(
@@ -169,9 +170,9 @@ def _npm(pinned: Pinned, answer: Mapping[str, Any], *, has_notices: bool) -> Che
         return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     said = _npm_said(answer)
     notice = said.get("deprecated")
-    tags = _object(said.get("dist-tags"))
-    versions = [str(one) for one in _list(said.get("versions"))]
-    times = {str(name): str(at) for name, at in _object(said.get("time")).items()}
+    tags = as_object(said.get("dist-tags"))
+    versions = [str(one) for one in as_list(said.get("versions"))]
+    times = {str(name): str(at) for name, at in as_object(said.get("time")).items()}
     text = str(notice) if notice else "" if has_notices else None
     return _judged(pinned, text, str(tags["latest"]) if "latest" in tags else None, versions, times, yanked=False)
 
@@ -181,7 +182,7 @@ def _npm_said(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     said = answer.get("ok")
     if isinstance(said, list):
         said = said[-1] if said else None
-    return _object(said)
+    return as_object(said)
 
 
 def _pypi(pinned: Pinned, answer: Mapping[str, Any]) -> Checked:
@@ -189,8 +190,8 @@ def _pypi(pinned: Pinned, answer: Mapping[str, Any]) -> Checked:
         return Checked(pinned, yanked=True)
     if "ok" not in answer:
         return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
-    page = _object(answer["ok"])
-    files = [_object(one) for one in _list(page.get("files"))]
+    page = as_object(answer["ok"])
+    files = [as_object(one) for one in as_list(page.get("files"))]
     mine = [file for file in files if _version_of(str(file.get("filename"))) == pinned.version]
     living = {version for file in files if not file.get("yanked") and (version := _version_of(str(file["filename"])))}
     times: dict[str, str] = {}
@@ -208,7 +209,7 @@ def _status(page: Mapping[str, Any]) -> str | None:
     status = page.get("project-status")
     if isinstance(status, dict) and status.get("status") in ("archived", "deprecated", "quarantined"):
         return " ".join(f"{status['status']}: {status.get('reason') or 'no reason given'}".split())
-    numbers = str(_object(page.get("meta")).get("api-version", "0")).split(".")
+    numbers = str(as_object(page.get("meta")).get("api-version", "0")).split(".")
     api = tuple(int(part) if part.isdigit() else 0 for part in numbers)
     return "" if isinstance(status, dict) or api >= STATUS_API else None
 
@@ -256,11 +257,3 @@ def _days(first: str | None, last: str | None) -> int | None:
     except (TypeError, ValueError):
         return None
     return days if days >= 0 else None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -16,10 +16,7 @@ RUNNER = ROOT / "runner"
 
 FILE_LINES, CLASS_LINES, FUNCTION_LINES = 400, 200, 60
 #: What may be longer, and why. Nothing is added here without a reason that a reader accepts.
-LONGER: dict[str, str] = {
-    "runner/run/run.py::Run": "the story of a run, its steps in order; what they need stands in modules of its own",
-    "runner/study/rules/names.py::_dead_name": "one claim with one limit a line",
-}
+LONGER: dict[str, str] = {}
 
 
 def check_imports(folder: Path) -> subprocess.CompletedProcess[str]:

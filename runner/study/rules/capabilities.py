@@ -11,7 +11,7 @@ from runner.evidence.metrics import is_information
 from runner.evidence.tally import tally
 from runner.study.model import Finding, Reference, Table
 from runner.study.runs import LoadedRun, Study, groups
-from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.study.verdicts import counted, few, finding, not_measured, plural, verdict_of
 
 #: The standard capabilities that let an agent use the client's files and terminals.
 STANDARD = ("fs.readTextFile", "fs.writeTextFile", "terminal")
@@ -58,8 +58,7 @@ def no_capabilities(study: Study) -> Finding:
         varying += [what for what, *_ in changed if what in unsteady[run.name]]
         evidence.append(_shape_reference(run, "differs" if steady else "varies" if changed else "same"))
     evidence += [_shape_reference(base, "base") for base in {id(base): base for base, _ in best}.values()]
-    bases = [one for one in evidence if one.shows == "base"]
-    same = sum(one.shows == "same" for one in evidence)
+    same = counted(evidence, "same")
     bare = {run.name: run.record for pair in best for run in pair if not standard(run)}
     ended = [record.outcome == "passed" for record in bare.values() if record.expect == "passed"]
     shape = Counter(step[0] for step in tool_shape(best[0][0]))
@@ -73,11 +72,8 @@ def no_capabilities(study: Study) -> Finding:
         f"tool shape ({text}) and effect; "
         f"compared: {'; '.join(sorted(map(_named, sets)))}"
         + (f"; they differ in {few((d.partition(':')[0] for d in differences), 6)}" if differences else ""),
+        shown=("same", "differs", "varies", "base"),
         figures={
-            "same": same,
-            "differs": sum(one.shows == "differs" for one in evidence),
-            "varies": sum(one.shows == "varies" for one in evidence),
-            "base": len(bases),
             "passed-without": sum(ended),
             "shape": dict(shape),
             "differences": sorted(set(differences)),

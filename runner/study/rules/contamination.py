@@ -185,14 +185,13 @@ def _container(study: Study, runs: list[LoadedRun]) -> Finding:
         limits.append(f"asks differ between replicates of {few(varying)}")
     if unproved := len(runs) - len(proved):
         limits.append(f"{plural(unproved, 'run')} never looked")
-    counts = Counter(one.shows for one in evidence)
     return finding(
         study,
         "contamination-container",
         verdict_of(fails=dirty, limited=limits),
-        f"{counts['pristine']} of {plural(len(proved), 'run')} began pristine; asks equal over replicates"
+        f"{len(proved) - len(dirty)} of {plural(len(proved), 'run')} began pristine; asks equal over replicates"
         + ("" if not varying else f" but in {len(varying)} arms"),
-        figures={"pristine": counts["pristine"], "not pristine": counts["not pristine"]},
+        shown=("pristine", "not pristine"),
         evidence=evidence,
         limits=limits,
         unit="runs in a container of their own",

@@ -62,12 +62,8 @@ def _delayed(study: Study, runs: list[LoadedRun]) -> Finding:
         f"waited for {counts['waited']} of {asked} answers ({said_delays}); done before the answer: "
         f"{said(bound, 'distinct actions')}; runs ended {', '.join(f'{n} {c}x' for n, c in sorted(outcomes.items()))}"
         + (f", with {end} {plural(len(at_once), 'run')} answered after 0 s" if at_once else ""),
-        figures={
-            "waited": counts["waited"],
-            "acted-early": counts["acted-early"],
-            "answered at once": counts["answered at once"],
-            "delays": {f"{seconds} s": count for seconds, count in sorted(delays.items())},
-        },
+        shown=("waited", "acted-early", "answered at once"),
+        figures={"delays": {f"{seconds} s": count for seconds, count in sorted(delays.items())}},
         evidence=evidence,
         limits=limits,
         unit="distinct actions done before their answer",

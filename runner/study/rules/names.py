@@ -16,6 +16,8 @@ from runner.study.verdicts import few, finding, not_measured, verdict_of
 from runner.wire.values import as_list, as_object
 
 _DAYS_A_MONTH = 365.25 / 12
+#: Packages with their places in the answers.
+_Packages = list[tuple[int, dict[str, Any]]]
 
 
 def findings(study: Study) -> list[Finding]:
@@ -65,17 +67,11 @@ def _dead_name(study: Study) -> Finding:
         limits.append("it dates its copies, not the releases: the months are its own")
     if silent := len(listed) - len(known):
         limits.append(f"the registry did not answer for {silent} of {len(listed)} packages")
-    served = few(_dead(package, known) for _, package in dead if not package.get("yanked"))
-    text = f"dead and still served: {served or 'none'}"
-    # The adapter's own package is the first that its name is in.
-    ours = sorted((package for _, package in own), key=lambda package: str(package.get("name")) not in study.adapter)
-    if own:
-        text += f"; pins of this adapter: {few(map(_behind, ours), 2)}"
     return finding(
         study,
         "dead-name",
         verdict_of(fails=not dead, limited=gone or accepted or silent or redated),
-        text,
+        _text(study.adapter, dead, own, known),
         shown=("deprecated", "deprecated, says its adapter", "own pin", "successor"),
         figures={"packages": len(listed), "months behind": months},
         evidence=evidence,
@@ -83,6 +79,17 @@ def _dead_name(study: Study) -> Finding:
         unit="pinned packages",
         n=len(known),
     )
+
+
+def _text(adapter: str, dead: _Packages, own: _Packages, known: _Packages) -> str:
+    """Which names are dead and yet served, and how far this adapter's own pins lie behind."""
+    served = few(_dead(package, known) for _, package in dead if not package.get("yanked"))
+    text = f"dead and still served: {served or 'none'}"
+    # The adapter's own package is the first that its name is in.
+    ours = sorted((package for _, package in own), key=lambda package: str(package.get("name")) not in adapter)
+    if own:
+        text += f"; pins of this adapter: {few(map(_behind, ours), 2)}"
+    return text
 
 
 def _name(package: dict[str, Any]) -> str:
@@ -93,7 +100,7 @@ def _reference(index: int, shows: str, package: dict[str, Any]) -> Reference:
     return Reference(run=".", kind="record", path=f"packages.{index}", shows=shows, what=_name(package))
 
 
-def _dead(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> str:
+def _dead(package: dict[str, Any], known: _Packages) -> str:
     """A dead name, its last release, and how far that lies behind the newest one of the name it was given."""
     last, heir, behind = _date(package.get("newest_released")), _heir(package, known), _months(package, known)
     if behind is None or heir is None or last is None:
@@ -101,7 +108,7 @@ def _dead(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> s
     return f"{_name(package)} (last released {last:%Y-%m-%d}, {behind} months behind {heir[1].get('name')})"
 
 
-def _months(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> float | None:
+def _months(package: dict[str, Any], known: _Packages) -> float | None:
     """Months from a dead name's last release to the newest one under its new name; None where the dates do not say."""
     heir = _heir(package, known)
     last, newest = _date(package.get("newest_released")), _date(heir[1].get("newest_released") if heir else None)
@@ -110,7 +117,7 @@ def _months(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) ->
     return round((newest - last).days / _DAYS_A_MONTH, 1)
 
 
-def _heir(package: dict[str, Any], known: list[tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]] | None:
+def _heir(package: dict[str, Any], known: _Packages) -> tuple[int, dict[str, Any]] | None:
     """The package under its new name: the notice's, else the longest pinned name in the adapter's word for it."""
     said = str(package.get("accepted") or "")
     names = (

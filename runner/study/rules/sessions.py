@@ -11,7 +11,7 @@ from runner.study.actions import actions
 from runner.study.advertised import NONE_OPENED, greeting, opened, same_in
 from runner.study.model import Finding, Reference
 from runner.study.runs import LoadedRun, Study
-from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
+from runner.study.verdicts import counted, few, finding, not_measured, plural, verdict_of
 from runner.wire.values import as_object
 
 #: What the study lists under sessions.
@@ -65,14 +65,13 @@ def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
             continue
         effects.append(f"{option} = {value}: {seen[0]}")
         evidence.append(seen[1])
-    counts = Counter(one.shows for one in evidence)
     return finding(
         study,
         "set-option",
         verdict_of(fails=not effects, limited=limits),
-        f"effect seen of {counts['effect']} of {plural(len(probes), 'setting')}"
+        f"effect seen of {counted(evidence, 'effect')} of {plural(len(probes), 'setting')}"
         + (f": {few(effects, 4)}" if effects else ""),
-        figures={"sent": counts["sent"], "accepted": counts["accepted"], "effect": counts["effect"]},
+        shown=("sent", "accepted", "effect"),
         evidence=evidence,
         limits=sorted(set(limits)),
         unit="settings sent",

@@ -8,6 +8,7 @@ passes over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 from runner.config.adapter import Adapter
@@ -15,6 +16,7 @@ from runner.errors import UsageError
 from runner.records.schema import Finding
 from runner.surfaces.cli import formats
 from runner.surfaces.cli.result import (
+    SPOKEN_BYTES,
     CliResult,
     CliToolCall,
     CliUsage,
@@ -96,11 +98,15 @@ def parse(name: str, lines: Lines, kinds: Kinds | None = None) -> CliResult:
 def _generic(lines: Lines, _: Kinds) -> CliResult:
     """Plain text. The result is all there is, so it is complete with the last line that is not blank."""
     spoken = Spoken("")
+
+    def take(t_ns: int, line: bytes) -> int | None:
+        spoken.append(line[:SPOKEN_BYTES].rstrip(b"\r\n").decode("utf-8", "replace") + "\n")
+        return t_ns if line.strip() else None
+
+    # starmap lets go of a line before it asks for the next one: each may have 60 MB.
     result_ns: int | None = None
-    for t_ns, line in lines:
-        if line.strip():
-            result_ns = t_ns
-        spoken.append(line.rstrip(b"\r\n").decode("utf-8", "replace") + "\n")
+    for t_ns in starmap(take, lines):
+        result_ns = result_ns if t_ns is None else t_ns
     return CliResult(parser="generic", result_ns=result_ns, text=spoken.text.strip())
 
 

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any
 
 from runner.acp.findings import BAD_NUMBER, MESSAGE_TOO_LARGE, TOOL_CALL_LIMIT
@@ -26,6 +27,8 @@ _KEPT_ITEMS = 1000
 _KEPT_DEPTH = 8
 #: Characters of what an agent said that are kept.
 _MAX_SPOKEN = 1_000_000
+#: Bytes of a piece that hold at least as many, and one more for each that is cut in the middle.
+SPOKEN_BYTES = 4 * _MAX_SPOKEN + 4
 
 #: (arrival in ns, the line's bytes without or with its LF).
 Lines = Iterable[tuple[int, bytes]]
@@ -125,20 +128,23 @@ class Stream:
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(arrival, object) of each line that is a JSON object; any other one that is not blank is a finding."""
-        for t_ns, raw in self.lines:
-            self.number = number = self.number + 1
-            if not raw.strip():
-                continue
-            if too_costly(raw, _MAX_COST):
-                words = f"output line {number} has {len(raw)} bytes, too much to be read"
-                self.findings.append(Finding(id=MESSAGE_TOO_LARGE, message=words))
-                continue
-            line = object_of_line(raw)
-            if line is None:
-                words = f"output line {number} is not a JSON object: {excerpt(raw)}"
-                self.findings.append(Finding(id="not-json", message=words))
-            else:
-                yield t_ns, line
+        # starmap lets go of a line before it asks for the next one: each may have 60 MB.
+        yield from filter(None, starmap(self._object, self.lines))
+
+    def _object(self, t_ns: int, raw: bytes) -> tuple[int, dict[str, Any]] | None:
+        self.number = number = self.number + 1
+        if not raw.strip():
+            return None
+        if too_costly(raw, _MAX_COST):
+            message = f"output line {number} has {len(raw)} bytes, too much to be read"
+            self.findings.append(Finding(id=MESSAGE_TOO_LARGE, message=message))
+            return None
+        line = object_of_line(raw)
+        if line is None:
+            message = f"output line {number} is not a JSON object: {excerpt(raw)}"
+            self.findings.append(Finding(id="not-json", message=message))
+            return None
+        return t_ns, line
 
     def called(self, identity: Any, name: Any, t_ns: int, *, kind: str | None = None) -> None:
         """A tool call; what comes again under the same id is the same call."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any, get_args
 
 import pytest
@@ -296,3 +297,21 @@ def test_what_is_held_of_a_result_is_bounded() -> None:
     assert len(result.text) == 100_000
     assert len(result.denied) == 1000
     assert result.usage is not None
+
+
+@pytest.mark.parametrize("name", ["generic", "claude-stream-json", "gemini-stream-json"])
+def test_one_large_line_is_held_at_a_time(name: str) -> None:
+    size = 40_000_000
+    lines = ((number, b"x" * size) for number in range(3))
+    tracemalloc.start()
+    try:
+        parse(name, lines)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.7 * size
+
+
+def test_plain_text_of_wide_characters_is_kept_up_to_its_bound() -> None:
+    text = "\U0001f600" * 1_200_000
+    assert parse("generic", [(1, text.encode())]).text == text[:1_000_000]

@@ -298,11 +298,11 @@ class Script(Config):
             raise ValueError("two sub-agents have the same prompt; their conversations could not be told apart")
         return self
 
-    def conversations(self) -> Iterator[Conversation]:
+    def conversations(self) -> Iterator[ScriptedConversation]:
         """The run's own, then those of the sub-agents, in the order of the script."""
-        yield Conversation(self.steps)
+        yield ScriptedConversation(self.steps)
         for number, (place, delegate) in enumerate(_delegates(self.steps, ("steps",))):
-            yield Conversation(delegate.steps, (*place, "steps"), number, delegate.prompt)
+            yield ScriptedConversation(delegate.steps, (*place, "steps"), number, delegate.prompt)
 
     def problems(self) -> Iterator[tuple[Place, str]]:
         """(place, what is wrong) of each step that can never be served as it is meant."""
@@ -316,7 +316,7 @@ class Script(Config):
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ScriptedConversation:
     """Steps that are served to one history: the run's own, or (`number` from 0) a sub-agent's, which `prompt` opens."""
 
     steps: list[Step]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.acp.gates import METHODS, declared, gate
+from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.intervals import Span
-from runner.evidence.messages import Message, exchanges
 from runner.wire.jsonrpc import error_code
 from runner.wire.values import as_object
 
@@ -30,15 +30,15 @@ class Callback:
     declared: bool | None
 
 
-def callbacks(messages: Sequence[Message]) -> list[Callback]:
+@computed_once
+def callbacks(conversation: Conversation) -> list[Callback]:
     """The agent's requests in order; each is held against the capabilities of the latest initialize before it."""
     requested = {
-        message.seq: as_object(message.payload.get("clientCapabilities"))
-        for message in messages
-        if message.sender == "client" and message.kind == "request" and message.method == "initialize"
+        exchange.request.seq: as_object(exchange.request.payload.get("clientCapabilities"))
+        for exchange in conversation.requests("client", "initialize")
     }
     found: list[Callback] = []
-    for exchange in exchanges(messages, "agent"):
+    for exchange in conversation.requests("agent"):
         request, response = exchange.request, exchange.response
         capabilities = next((requested[seq] for seq in sorted(requested, reverse=True) if seq < request.seq), {})
         method = request.method or ""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
+from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.intervals import ms
-from runner.evidence.messages import Message, exchanges, updates
-from runner.evidence.toolcalls import tool_calls
+from runner.evidence.messages import Message
 from runner.wire.values import as_object, as_text
 
 #: Kinds of session/update that are the model's words.
@@ -36,33 +35,29 @@ class Cancellation:
     updates_after: int
 
 
-def cancellations(messages: Sequence[Message]) -> list[Cancellation]:
+@computed_once
+def cancellations(conversation: Conversation) -> list[Cancellation]:
     """The cancels of a run in order; one that no running prompt belongs to is left out."""
     found: list[Cancellation] = []
-    turns = exchanges(messages, "client", "session/prompt")
-    for message in messages:
-        if message.sender != "client" or message.method != "session/cancel" or message.kind != "notification":
-            continue
-        for turn in turns:
+    for cancel in conversation.cancels:
+        for turn in conversation.requests("client", "session/prompt"):
             answered = turn.response.seq if turn.response is not None else None
-            if turn.request.seq < message.seq and (answered is None or answered > message.seq):
-                found.append(_cancellation(messages, message, turn.request, turn.response))
+            if turn.request.seq < cancel.seq and (answered is None or answered > cancel.seq):
+                found.append(_cancellation(conversation, cancel, turn.request, turn.response))
     return found
 
 
-def _cancellation(
-    messages: Sequence[Message], cancel: Message, prompt: Message, answer: Message | None
-) -> Cancellation:
+def _cancellation(conversation: Conversation, cancel: Message, prompt: Message, answer: Message | None) -> Cancellation:
     open_asks = [
         one
-        for one in exchanges(messages, "agent")
+        for one in conversation.requests("agent")
         if one.request.seq < cancel.seq and (one.response is None or one.response.seq > cancel.seq)
     ]
     asks = [one for one in open_asks if one.request.method == "session/request_permission"]
     waits = any(one.request.method == "terminal/wait_for_exit" for one in open_asks)
-    before = [message for message in messages if prompt.seq < message.seq < cancel.seq]
-    calling = any(not call.final for call in tool_calls(before).values())
-    kinds = [update.kind for update in updates(before) if update.kind in TURN_KINDS]
+    before = conversation.between(prompt.seq, cancel.seq)
+    calling = any(not call.final for call in before.tool_calls.values())
+    kinds = [update.kind for update in before.updates if update.kind in TURN_KINDS]
     words = bool(kinds) and kinds[-1] in _TEXT
     moments = (("terminal", waits), ("ask", bool(asks)), ("tool", calling), ("text", words), ("start", not kinds))
     until = answer.seq if answer is not None else math.inf
@@ -77,5 +72,5 @@ def _cancellation(
         if answer.kind == "error"
         else as_text(answer.payload.get("stopReason")),
         to_stop_ms=ms(cancel.t_ns, answer.t_ns) if answer is not None else None,
-        updates_after=sum(cancel.seq < update.message.seq < until for update in updates(messages)),
+        updates_after=sum(cancel.seq < update.message.seq < until for update in conversation.updates),
     )

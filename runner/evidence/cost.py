@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from runner.evidence.callbacks import callbacks, waits
 from runner.evidence.cancellation import cancellations
+from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import handshake
 from runner.evidence.intervals import Span, clip, length_ms, ms, union
-from runner.evidence.messages import Message, exchanges
 from runner.evidence.resilience import incidents
 from runner.evidence.work import UNTIMED
 from runner.gateway.journal import Entry, spans
@@ -35,7 +35,7 @@ _WAITS = frozenset({"mcp_connected", "settle", "look"})
 
 
 def cost(
-    record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
+    record: Record, conversation: Conversation, entries: Sequence[Entry], cli: CliResult | None
 ) -> dict[str, float | None]:
     """All of NAMES for one run, `fault_lost_ms` where it met faults of the model, `cancel_to_stop_ms` where a turn was
     cancelled.
@@ -43,14 +43,14 @@ def cost(
     A turn that ended in an error, or never, has no figures: its time would be the time to a failure, not to a result.
     Nor has a run that worked outside its turn: none of TIMES would be that of its work.
     """
-    values = _cost(record, messages, entries, cli)
+    values = _cost(record, conversation, entries, cli)
     if any(finding.id in UNTIMED for finding in record.findings):
         values.update(dict.fromkeys(TIMES & values.keys()))
     return values
 
 
 def _cost(
-    record: Record, messages: Sequence[Message], entries: Sequence[Entry], cli: CliResult | None
+    record: Record, conversation: Conversation, entries: Sequence[Entry], cli: CliResult | None
 ) -> dict[str, float | None]:
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     agent = record.agent
@@ -67,9 +67,9 @@ def _cost(
         values["wall_ms"] = wall
         values["overhead_ms"] = ms(record.start_ns, record.end_ns) - wall - verifying
 
-    for cancelled in cancellations(messages)[:1]:
+    for cancelled in cancellations(conversation)[:1]:
         values["cancel_to_stop_ms"] = cancelled.to_stop_ms
-    turns = _turns(messages, cli, agent.spawn_ns)
+    turns = _turns(conversation, cli, agent.spawn_ns)
     offset = record.clock_offset_ns
     model = clip([(start - offset, end - offset) for start, end in spans(entries, ("main", "side", "fault"))], turns)
     if turns:
@@ -81,11 +81,11 @@ def _cost(
         values["turn_ms"] = cli.duration_ms
         return values
 
-    opened_ns = handshake(messages).opened_ns
+    opened_ns = handshake(conversation).opened_ns
     values["handshake_ms"] = ms(agent.spawn_ns, opened_ns) if opened_ns is not None else None
     if turns:
         turn_ms = length_ms(turns)
-        client = clip(waits(callbacks(messages), turns[-1][1]), turns)
+        client = clip(waits(callbacks(conversation), turns[-1][1]), turns)
         values["turn_ms"] = turn_ms
         values["client_ms"] = length_ms(client)
         # One instant may be the model's and the client's (parallel calls): it is taken off once.
@@ -99,14 +99,14 @@ def _active_ms(entries: Sequence[Entry]) -> float | None:
     return ms(min(e.t_request_ns for e in main), max(e.t_response_end_ns for e in main)) if main else None
 
 
-def _turns(messages: Sequence[Message], cli: CliResult | None, spawn_ns: int) -> list[Span]:
+def _turns(conversation: Conversation, cli: CliResult | None, spawn_ns: int) -> list[Span]:
     """The turns of a run, in order: prompt sent to its result; a CLI's one turn starts with the process.
 
     [] where one has no result.
     """
     if cli is not None:
         return [(spawn_ns, cli.result_ns)] if cli.result_ns is not None else []
-    turns = exchanges(messages, "client", "session/prompt")
+    turns = conversation.requests("client", "session/prompt")
     answered = [
         (turn.request.t_ns, turn.response.t_ns)
         for turn in turns

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.evidence.messages import Exchange, Message, Update, exchanges, updates
+from runner.evidence.conversation import Conversation, computed_once
+from runner.evidence.messages import Exchange, Update
 from runner.wire.numbers import count
 from runner.wire.values import as_list, as_object, as_text
 
@@ -47,10 +48,11 @@ class Handshake:
     opened_ns: int | None = None
 
 
-def handshake(messages: Sequence[Message]) -> Handshake:
+@computed_once
+def handshake(conversation: Conversation) -> Handshake:
     """The facts of the first initialize and the first session that the agent granted."""
-    hello = _first_result(exchanges(messages, "client", "initialize"))
-    opened = _first_result([e for e in exchanges(messages, "client") if e.request.method in _OPENERS])
+    hello = _first_result(conversation.requests("client", "initialize"))
+    opened = _first_result([e for e in conversation.requests("client") if e.request.method in _OPENERS])
     greeting = as_object(hello.result if hello else None)
     session = as_object(opened.result if opened else None)
     modes = as_object(session.get("modes"))
@@ -68,18 +70,18 @@ def handshake(messages: Sequence[Message]) -> Handshake:
             for option in map(as_object, as_list(session.get("configOptions")))
             if (identity := as_text(option.get("id"))) is not None
         },
-        commands=_commands(messages),
+        commands=_commands(conversation),
         opened_seq=opened.response.seq if opened and opened.response else None,
         opened_ns=opened.response.t_ns if opened and opened.response else None,
     )
 
 
-def _commands(messages: Sequence[Message]) -> Commands | None:
-    announced: list[Update] = [update for update in updates(messages) if update.kind == "available_commands_update"]
+def _commands(conversation: Conversation) -> Commands | None:
+    announced: list[Update] = [update for update in conversation.updates if update.kind == "available_commands_update"]
     if not announced:
         return None
     last = announced[-1]
-    prompts = [e.request.seq for e in exchanges(messages, "client", "session/prompt")]
+    prompts = [e.request.seq for e in conversation.requests("client", "session/prompt")]
     return Commands(
         seq=last.message.seq,
         names=tuple(as_text(c.get("name")) or "" for c in map(as_object, as_list(last.body.get("availableCommands")))),

@@ -5,7 +5,7 @@ An agent may print millions of messages: what is held of them in memory is bound
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -60,7 +60,7 @@ class Messages(list[Message]):
     left_out: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """A request and its response; None where none came."""
 
@@ -73,7 +73,7 @@ class Exchange:
         return self.response.payload if self.response is not None and self.response.kind == "result" else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Update:
     """One session/update: `kind` is its `sessionUpdate` ('' where it has none), `body` the update object."""
 
@@ -152,33 +152,6 @@ def _piece(message: Message) -> tuple[str, str, str | None] | None:
     if session is None or kind not in CHUNKS:
         return None
     return session, kind, as_text(update.get("messageId"))
-
-
-def exchanges(messages: Sequence[Message], sender: Party, method: str | None = None) -> list[Exchange]:
-    """The requests of `sender` (of one method), each with its response, in the order they were sent."""
-    responses = {message.answers: message for message in messages if message.answers is not None}
-    return [
-        Exchange(message, responses.get(message.seq))
-        for message in messages
-        if message.kind == "request" and message.sender == sender and method in (None, message.method)
-    ]
-
-
-def updates(messages: Iterable[Message]) -> list[Update]:
-    """The agent's session/update notifications in order."""
-    found: list[Update] = []
-    for message in messages:
-        if message.sender == "agent" and message.kind == "notification" and message.method == "session/update":
-            body = as_object(message.payload.get("update"))
-            found.append(
-                Update(
-                    message=message,
-                    session=as_text(message.payload.get("sessionId")) or "",
-                    kind=as_text(body.get("sessionUpdate")) or "",
-                    body=body,
-                )
-            )
-    return found
 
 
 def _message(frame: Frame, sender: Party) -> Message:

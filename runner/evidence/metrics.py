@@ -15,11 +15,11 @@ from runner.acp.findings import SCHEMA_INVALID, SCHEMA_INVALID_TOLERATED
 from runner.evidence import cost, names, permissions, tokens
 from runner.evidence.callbacks import callbacks
 from runner.evidence.cancellation import cancellations
+from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import handshake
-from runner.evidence.messages import Message, Messages, exchanges
 from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
-from runner.evidence.toolcalls import distinct_terminal_items, kind_of, tool_calls
+from runner.evidence.toolcalls import distinct_terminal_items, kind_of
 from runner.gateway.journal import Entry
 from runner.records.schema import Record
 from runner.surfaces.cli.parsers import CliResult
@@ -108,7 +108,7 @@ class LeftoverFiles:
 
 def compute(
     record: Record,
-    messages: Messages,
+    conversation: Conversation,
     entries: Sequence[Entry],
     cli: CliResult | None,
     left: LeftoverFiles | None = None,
@@ -134,7 +134,7 @@ def compute(
         exact["faults.outcome"] = outcome(met)
     exact["tool_calls_served"] = len({call.id for entry in entries if entry.kind == "main" for call in entry.calls})
     exact["tokens_served"] = tokens.served(entries)
-    reported = tokens.reported(messages, cli)
+    reported = tokens.reported(conversation, cli)
     exact["tokens_reported"] = reported.total if reported is not None else None
     if record.verdict is not None:
         exact["files_changed"] = len(record.verdict.changes) + record.verdict.changes_cut
@@ -146,11 +146,11 @@ def compute(
         exact.update(_counted("files_outside", files))
     if tried is not None:
         exact.update(_counted("names_tried", sorted(set(tried))))
-    exact["frames"] = len(messages) + messages.left_out
+    exact["frames"] = len(conversation) + conversation.left_out
     # Some depend on how soon an agent's processes end: they inform.
     exact.update(_flat("findings", counts))
-    exact.update(_of_acp(counts, messages) if cli is None else _of_cli(cli))
-    return {name: _shown(value) for name, value in exact.items()}, cost.cost(record, messages, entries, cli)
+    exact.update(_of_acp(counts, conversation) if cli is None else _of_cli(cli))
+    return {name: _shown(value) for name, value in exact.items()}, cost.cost(record, conversation, entries, cli)
 
 
 def is_information(name: str) -> bool:
@@ -184,22 +184,22 @@ def absent(name: str, owned: Any) -> Any:
     return None if owned is None or owner(name) is None else MAPS[name.partition(".")[0]].absent
 
 
-def _of_acp(findings: Mapping[str, int], messages: Sequence[Message]) -> Exact:
-    counts = tally(messages)
-    calls = tool_calls(messages)
-    asked = permissions.asks(messages)
-    called = callbacks(messages)
-    hello = handshake(messages)
-    turns = exchanges(messages, "client", "session/prompt")
+def _of_acp(findings: Mapping[str, int], conversation: Conversation) -> Exact:
+    counts = tally(conversation)
+    calls = conversation.tool_calls
+    asked = permissions.asks(conversation)
+    called = callbacks(conversation)
+    hello = handshake(conversation)
+    turns = conversation.requests("client", "session/prompt")
     violations = (SCHEMA_INVALID, SCHEMA_INVALID_TOLERATED)
-    cancelled = cancellations(messages)[:1]
+    cancelled = cancellations(conversation)[:1]
     return {
         "tool_calls": len(calls),
         "permission_requests": len(asked),
         "client_fs_calls": sum(call.method.startswith("fs/") for call in called),
         "client_terminal_calls": sum(call.method.startswith("terminal/") for call in called),
         "undeclared_calls": sum(call.declared is False for call in called),
-        "terminal_content_items": distinct_terminal_items(messages),
+        "terminal_content_items": distinct_terminal_items(conversation),
         "usage_updates": counts.updates.get("usage_update", 0),
         "commands_announced": len(hello.commands.names) if hello.commands is not None else 0,
         "stop_reason": as_text((turns[-1].result or {}).get("stopReason")) if turns else None,

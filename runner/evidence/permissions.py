@@ -5,12 +5,13 @@ waited.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.intervals import ms
-from runner.evidence.messages import Exchange, Message, exchanges
-from runner.evidence.toolcalls import command_of, kind_of, tool_calls
+from runner.evidence.messages import Exchange
+from runner.evidence.toolcalls import command_of, kind_of
 from runner.wire.values import as_list, as_object, as_text
 
 
@@ -44,11 +45,12 @@ class Ask:
     wait_ms: float | None
 
 
-def asks(messages: Sequence[Message]) -> list[Ask]:
+@computed_once
+def asks(conversation: Conversation) -> list[Ask]:
     """The permission requests of a run in order."""
-    known = tool_calls(messages)
+    known = conversation.tool_calls
     found: list[Ask] = []
-    for exchange in exchanges(messages, "agent", "session/request_permission"):
+    for exchange in conversation.requests("agent", "session/request_permission"):
         request = exchange.request
         call = as_object(request.payload.get("toolCall"))
         identity = as_text(call.get("toolCallId")) or ""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import CHUNKS, Message, Party, Update, exchanges, updates
+from runner.evidence.conversation import Conversation, computed_once
+from runner.evidence.messages import CHUNKS, Message, Party, Update
 from runner.wire.values import as_text
 
 #: Kinds that are coalesced.
@@ -15,7 +16,7 @@ _PIECES = CHUNKS | {"tool_call_update"}
 #: Updates after which the next piece without a messageId starts a new message. Usage, titles, modes and announcements
 #: are left out: agents send them beside the text, at any moment.
 _BREAKS = CHUNKS | {"tool_call", "tool_call_update", "plan", "plan_update"}
-#: Requests of the client while which an agent sends the parts of a turn.
+#: Client requests during which turn updates may arrive.
 _CARRIERS = frozenset({"session/prompt", "session/load"})
 
 
@@ -40,39 +41,40 @@ class Tally:
         return sum(self.client.values()) + sum(self.agent.values())
 
 
-def tally(messages: Sequence[Message]) -> Tally:
+@computed_once
+def tally(conversation: Conversation) -> Tally:
     """Counts the messages of one run."""
     counted: dict[Party, Counter[str]] = {"client": Counter(), "agent": Counter()}
-    for message in messages:
+    for message in conversation:
         counted[message.sender][_label(message)] += 1
-    news = updates(messages)
-    until = _last_answer(messages)
+    news = conversation.updates
+    until = _last_answer(conversation)
     in_time = [update for update in news if until is None or update.message.seq < until]
     return Tally(
         client=dict(counted["client"]),
         agent=dict(counted["agent"]),
-        updates=dict(_coalesced(in_time, _prompts(messages))),
+        updates=dict(_coalesced(in_time, _prompts(conversation))),
         chunks=dict(Counter(update.kind for update in in_time if update.kind in _PIECES)),
         late_updates=len(news) - len(in_time),
     )
 
 
-def _last_answer(messages: Sequence[Message]) -> int | None:
+def _last_answer(conversation: Conversation) -> int | None:
     """Seq of the last response to a prompt, None where one is still open at the end."""
-    answers = [exchange.response for exchange in exchanges(messages, "client", "session/prompt")]
+    answers = [exchange.response for exchange in conversation.requests("client", "session/prompt")]
     return answers[-1].seq if answers and answers[-1] is not None else None
 
 
-def late_updates(messages: Sequence[Message]) -> list[Update]:
+def late_updates(conversation: Conversation) -> list[Update]:
     """Updates that are part of a turn although a prompt of their session was answered and none is running.
 
     What a session/load replays is not late.
     """
-    sessions = {update.message.seq: update for update in updates(messages) if update.kind in TURN_KINDS}
+    sessions = {update.message.seq: update for update in conversation.updates if update.kind in TURN_KINDS}
     answered: set[str] = set()
     running: dict[int, str] = {}
     late: list[Update] = []
-    for message in messages:
+    for message in conversation:
         if message.sender == "client" and message.method in _CARRIERS and message.kind == "request":
             running[message.seq] = as_text(message.payload.get("sessionId")) or ""
         elif message.sender == "agent" and message.answers in running:
@@ -88,9 +90,11 @@ def _label(message: Message) -> str:
     return message.method or "<invalid>" if message.kind in ("request", "notification") else f"<{message.kind}>"
 
 
-def _prompts(messages: Sequence[Message]) -> list[int]:
+def _prompts(conversation: Conversation) -> list[int]:
     """Seqs of the client's prompts: a message never runs on past one."""
-    return [message.seq for message in messages if message.sender == "client" and message.method == "session/prompt"]
+    return [
+        message.seq for message in conversation if message.sender == "client" and message.method == "session/prompt"
+    ]
 
 
 def _coalesced(news: Sequence[Update], prompts: Sequence[int]) -> Counter[str]:

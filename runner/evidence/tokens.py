@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from runner.acp.findings import BAD_NUMBER
-from runner.evidence.messages import Message, exchanges, updates
+from runner.evidence.conversation import Conversation
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding
 from runner.surfaces.cli.parsers import CliResult
@@ -29,7 +29,7 @@ class Reported:
     source: Literal["prompt-response", "cli-result"]
 
 
-def reported(messages: Sequence[Message], cli: CliResult | None) -> Reported | None:
+def reported(conversation: Conversation, cli: CliResult | None) -> Reported | None:
     """What the agent reports; None where it reports nothing, and where what it reports is no count (`bad_numbers`).
 
     A prompt response's `usage.totalTokens` counts, else the sum of its parts; turns are added up, and where one of
@@ -39,15 +39,15 @@ def reported(messages: Sequence[Message], cli: CliResult | None) -> Reported | N
     if cli is not None:
         return Reported(cli.usage.total, "cli-result") if cli.usage is not None else None
     numbers = Numbers()
-    total = _reported(messages, numbers)
+    total = _reported(conversation, numbers)
     return Reported(total, "prompt-response") if total is not None and not numbers.faults else None
 
 
-def bad_numbers(messages: Sequence[Message]) -> list[Finding]:
+def bad_numbers(conversation: Conversation) -> list[Finding]:
     """What is no count among the tokens that an agent reports over ACP, and the numbers of its answers and of its
     usage updates that no reader of a record could hold."""
     found: list[Finding] = []
-    for exchange in exchanges(messages, "client"):
+    for exchange in conversation.requests("client"):
         answer = exchange.response
         if answer is None or len(found) >= _KEPT:
             continue
@@ -59,7 +59,7 @@ def bad_numbers(messages: Sequence[Message]) -> list[Finding]:
             rest = {**rest, "usage": _without(as_object(rest.get("usage")), *_PARTS, _TOTAL)}
         faults = [*numbers.faults, *out_of_range(rest, "result")]
         found += [Finding(id=BAD_NUMBER, message=f"{name}: {fault}", seq=answer.seq) for fault in faults]
-    for update in updates(messages):
+    for update in conversation.updates:
         if update.kind == "usage_update" and len(found) < _KEPT:
             numbers = Numbers()
             cost = as_object(update.body.get("cost"))
@@ -70,7 +70,7 @@ def bad_numbers(messages: Sequence[Message]) -> list[Finding]:
             faults = [*numbers.faults, *out_of_range(rest, "update")]
             found += [Finding(id=BAD_NUMBER, message=f"usage_update: {f}", seq=update.message.seq) for f in faults]
     numbers = Numbers()
-    if _reported(messages, numbers) is None and numbers.faults and not found:
+    if _reported(conversation, numbers) is None and numbers.faults and not found:
         found.append(Finding(id=BAD_NUMBER, message=numbers.faults[0]))
     return found[:_KEPT]
 
@@ -84,8 +84,8 @@ def served(entries: Iterable[Entry]) -> int | None:
     return sum(entry.usage.total for entry in main if entry.usage is not None) if main else None
 
 
-def _reported(messages: Sequence[Message], numbers: Numbers) -> int | None:
-    turns = exchanges(messages, "client", "session/prompt")
+def _reported(conversation: Conversation, numbers: Numbers) -> int | None:
+    turns = conversation.requests("client", "session/prompt")
     totals = [_total(turn.result, numbers) for turn in turns if turn.result is not None]
     return None if None in totals else numbers.total(totals, "the turns' usage")
 

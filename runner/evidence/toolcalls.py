@@ -1,17 +1,14 @@
-"""The tool calls of a run, replayed from its messages into the client's own state per toolCallId."""
+"""What the tool calls of a run are, and the terminals that they show."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runner.acp.toolcalls import Source, ToolCall, ToolCalls
-from runner.evidence.messages import Message
+from runner.acp.toolcalls import ToolCall
+from runner.evidence.conversation import Conversation
 from runner.wire.values import as_list, as_object, as_text
-
-_SHOWN: dict[str, Source] = {"tool_call": "tool_call", "tool_call_update": "tool_call_update"}
 
 
 @dataclass(frozen=True)
@@ -21,17 +18,6 @@ class TerminalItem:
     seq: int
     tool_call: str
     terminal: str
-
-
-def tool_calls(messages: Iterable[Message]) -> dict[str, ToolCall]:
-    """The distinct toolCallIds over tool_call, tool_call_update and permission requests, in the order they first
-    appear.
-    """
-    state = ToolCalls()
-    for message, source, body in _sightings(messages):
-        session = as_text(message.payload.get("sessionId")) or ""
-        state.observe(source, session, body, message.seq, size=message.length)
-    return state.calls
 
 
 def kind_of(call: ToolCall | None) -> str:
@@ -44,24 +30,24 @@ def command_of(call: ToolCall | None) -> str | None:
     return as_text(as_object(call.raw_input).get("command")) if call is not None else None
 
 
-def terminal_items(messages: Iterable[Message]) -> list[TerminalItem]:
+def terminal_items(conversation: Conversation) -> list[TerminalItem]:
     """Every terminal content item that an update carries."""
     return [
         TerminalItem(message.seq, as_text(body.get("toolCallId")) or "", terminal)
-        for message, source, body in _sightings(messages)
+        for message, source, body in conversation.sightings
         if source != "permission"
         for terminal in _terminals(body)
     ]
 
 
-def distinct_terminal_items(messages: Iterable[Message]) -> int:
+def distinct_terminal_items(conversation: Conversation) -> int:
     """How often a call shows a terminal anew: what refines a call up to its next status is one, as in `updates.*`.
 
     An agent may race with itself over how often it refines a call before its ask, and each refinement repeats the item.
     """
     shown: set[tuple[str, int, str]] = set()
     statuses: Counter[str] = Counter()
-    for _, source, body in _sightings(messages):
+    for _, source, body in conversation.sightings:
         if source == "permission":
             continue
         call = as_text(body.get("toolCallId")) or ""
@@ -75,16 +61,3 @@ def _terminals(body: dict[str, Any]) -> list[str]:
     """The terminalIds of an update's content."""
     items = map(as_object, as_list(body.get("content")))
     return [as_text(item.get("terminalId")) or "" for item in items if item.get("type") == "terminal"]
-
-
-def _sightings(messages: Iterable[Message]) -> Iterator[tuple[Message, Source, dict[str, Any]]]:
-    for message in messages:
-        if message.sender != "agent":
-            continue
-        if message.kind == "notification" and message.method == "session/update":
-            body = as_object(message.payload.get("update"))
-            source = _SHOWN.get(as_text(body.get("sessionUpdate")) or "")
-            if source is not None:
-                yield message, source, body
-        elif message.kind == "request" and message.method == "session/request_permission":
-            yield message, "permission", as_object(message.payload.get("toolCall"))

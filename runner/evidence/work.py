@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from runner.evidence.messages import Message, updates
+from runner.evidence.conversation import Conversation
 from runner.gateway.journal import Entry
 from runner.records.schema import Finding, Turn, Verdict
 from runner.wire.values import as_object, as_text
@@ -65,7 +65,7 @@ class _Seen:
 
 def work_outside(
     turns: Sequence[Turn],
-    messages: Sequence[Message],
+    conversation: Conversation,
     entries: Iterable[Entry],
     changed: Changed,
     verdict: Verdict | None,
@@ -80,7 +80,7 @@ def work_outside(
     sides: dict[Place, _Seen] = {"before": _Seen(), "after": _Seen()}
     where = _places(turns)
     _look_at_requests(sides, where, turns, entries, offset_ns)
-    _look_at_messages(sides, where, messages)
+    _look_at_messages(sides, where, conversation)
     _look_at_files(sides, where, turns[0].sent_ns, changed, verdict)
     names: tuple[tuple[Place, str, str], ...] = (("before", BEFORE, "before the prompt"), ("after", AFTER, "after it"))
     return [
@@ -126,17 +126,17 @@ def _look_at_requests(
 
 
 def _look_at_messages(
-    sides: dict[Place, _Seen], where: Callable[[int], tuple[Place, int]], messages: Sequence[Message]
+    sides: dict[Place, _Seen], where: Callable[[int], tuple[Place, int]], conversation: Conversation
 ) -> None:
-    told = {update.message.seq: update.body for update in updates(messages) if update.kind in _CALLS}
-    done = {message.answers for message in messages if message.kind == "result" and message.sender == "client"}
+    told = {update.message.seq: update.body for update in conversation.updates if update.kind in _CALLS}
+    granted = {asked.request.seq for asked in conversation.requests("agent") if asked.result is not None}
     known: set[str] = set()
-    for message in messages:
+    for message in conversation:
         if message.sender == "client" and message.method in _REPLAYING:
             return
         if message.seq in told:
             name = as_text(told[message.seq].get("toolCallId")) or ""
-        elif message.sender == "agent" and message.method in _WORKING and message.seq in done:
+        elif message.sender == "agent" and message.method in _WORKING and message.seq in granted:
             name = as_text(as_object(message.payload.get("toolCall")).get("toolCallId")) or f"#{message.seq}"
         else:
             continue

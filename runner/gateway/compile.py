@@ -30,7 +30,7 @@ from pydantic import BaseModel
 
 from runner.config.adapter import Adapter, ToolCall
 from runner.config.nearest import suggest
-from runner.config.script import Conversation, Edit, Plan, Read, Script, Step, When, Write
+from runner.config.script import Edit, Plan, Read, Script, ScriptedConversation, Step, When, Write
 from runner.config.script import Tool as RawTool
 from runner.errors import UsageError
 from runner.gateway import patch
@@ -80,13 +80,15 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
 class StepError(UsageError):
     """A step that cannot be compiled."""
 
-    def __init__(self, script: Script, conversation: Conversation, index: int, problem: str) -> None:
+    def __init__(self, script: Script, conversation: ScriptedConversation, index: int, problem: str) -> None:
         self.problem = f"{conversation.called(index)}: {problem}"
         self.place = (*conversation.place, index)
         super().__init__(f"script {script.id}, {self.problem}")
 
 
-def _steps(conversation: Conversation, script: Script, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+def _steps(
+    conversation: ScriptedConversation, script: Script, adapter: Adapter, workspace: str
+) -> list[dict[str, Any]]:
     for index, _, problem in conversation.problems():
         raise StepError(script, conversation, index, problem)
     compiled = []
@@ -98,7 +100,9 @@ def _steps(conversation: Conversation, script: Script, adapter: Adapter, workspa
     return compiled
 
 
-def _step(index: int, step: Step, conversation: Conversation, adapter: Adapter, workspace: str) -> dict[str, Any]:
+def _step(
+    index: int, step: Step, conversation: ScriptedConversation, adapter: Adapter, workspace: str
+) -> dict[str, Any]:
     calls = [
         {"meaning": meaning, "alternatives": _alternatives(meaning, said, adapter, workspace)}
         for meaning, said in step.meant()
@@ -118,7 +122,7 @@ def _step(index: int, step: Step, conversation: Conversation, adapter: Adapter, 
     }
 
 
-def _when(when: When | None, conversation: Conversation) -> dict[str, Any] | None:
+def _when(when: When | None, conversation: ScriptedConversation) -> dict[str, Any] | None:
     """`step` becomes an index; None stays: the step served last."""
     if when is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runner.evidence.messages import Messages, decode
+from runner.evidence.conversation import Conversation
 from runner.evidence.metrics import compute
 from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
@@ -38,16 +38,16 @@ def build_record(inputs: RunInputs, observed: Observed, frames: Iterable[Frame],
     if cli is None:
         findings.extend(schema_findings(frames, schemas))
         findings.extend(tail_findings(frames))
-    messages = decode(frames)
-    findings.extend(_cut_findings(messages))
+    conversation = Conversation.of(frames)
+    findings.extend(_cut_findings(conversation))
     if cli is None:
-        findings.extend(bad_numbers(messages))
+        findings.extend(bad_numbers(conversation))
     changed = Changed(driven.early_changes, observed.collected.changes)
-    findings.extend(work_outside(turns, messages, observed.entries, changed, observed.verdict, observed.offset_ns))
+    findings.extend(work_outside(turns, conversation, observed.entries, changed, observed.verdict, observed.offset_ns))
     record = _facts(inputs, observed, driven, findings, turns)
     exact, sampled = compute(
         record,
-        messages,
+        conversation,
         observed.entries,
         cli,
         observed.collected.leftovers,
@@ -124,10 +124,10 @@ def _read_cli(
     return cli
 
 
-def _cut_findings(messages: Messages) -> list[Finding]:
-    if not messages.left_out:
+def _cut_findings(conversation: Conversation) -> list[Finding]:
+    if not conversation.left_out:
         return []
-    message = f"{messages.left_out} messages are in the log and beyond what the metrics are made of"
+    message = f"{conversation.left_out} messages are in the log and beyond what the metrics are made of"
     return [Finding(id=EVIDENCE_CUT, message=message)]
 
 

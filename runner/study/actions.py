@@ -176,7 +176,7 @@ class _Announced:
     def __init__(self, run: LoadedRun) -> None:
         self._calls = run.tool_calls
         self._free = dict(run.tool_calls)
-        self._times = {message.seq: message.t_ns for message in run.messages}
+        self._times = {message.seq: message.t_ns for message in run.conversation}
         offset = run.record.clock_offset_ns
         #: Seq of a main request -> when it was asked, in the frames' clock.
         self._asked = {e.seq: e.t_request_ns - offset for e in run.journal.entries if e.kind == "main"}

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from runner.evidence.messages import exchanges, updates
 from runner.study.model import Finding, Judgement, Reference
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -33,13 +32,13 @@ def opened(study: Study) -> list[LoadedRun]:
 
 def greeting(run: LoadedRun) -> int | None:
     """Seq of the initialize result."""
-    first = next(iter(exchanges(run.messages, "client", "initialize")), None)
+    first = run.conversation.first("client", "initialize")
     return first.response.seq if first is not None and first.response is not None else None
 
 
 def session_of(run: LoadedRun) -> dict[str, Any]:
     """The result of session/new."""
-    made = exchanges(run.messages, "client", "session/new")
+    made = run.conversation.requests("client", "session/new")
     return (made[0].result or {}) if made else {}
 
 
@@ -140,7 +139,7 @@ def _commands(study: Study, runs: list[LoadedRun]) -> Finding:
     early = 0
     described = True
     for run in announced:
-        first = next(u for u in updates(run.messages) if u.kind == "available_commands_update")
+        first = next(u for u in run.conversation.updates if u.kind == "available_commands_update")
         listed = [as_object(command) for command in as_list(first.body.get("availableCommands"))]
         text = sum(len(part.encode()) for command in listed for part in _texts(command))
         sizes.add((len(listed), text))
@@ -185,7 +184,7 @@ def _editor_state(study: Study, runs: list[LoadedRun]) -> Finding:
     for run in runs:
         evidence += [
             run.frame(message.seq, "method", message.method)
-            for message in run.messages
+            for message in run.conversation
             if message.sender == "agent" and message.method and message.method.startswith(("document/", "nes/"))
         ]
         offered = [name for name in ("document", "documents", "nes") if run.handshake.capabilities.get(name)]

@@ -15,11 +15,11 @@ from typing import Any
 
 from runner.acp.toolcalls import ToolCall
 from runner.errors import InfraError, UsageError
+from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import Handshake, handshake
-from runner.evidence.messages import Exchange, Message, decode, exchanges
+from runner.evidence.messages import Exchange
 from runner.evidence.permissions import Ask, asks
 from runner.evidence.results import tool_results
-from runner.evidence.toolcalls import tool_calls
 from runner.gateway.journal import Entry, LoggedEntries
 from runner.records.schema import Record
 from runner.records.store import NAMES_FILE, SweepDir
@@ -56,11 +56,11 @@ class LoadedRun:
     # files
 
     @cached_property
-    def messages(self) -> list[Message]:
-        """[] for a run that left no frame log."""
+    def conversation(self) -> Conversation:
+        """Empty for a run that left no frame log."""
         path = self.folder / "frames.jsonl"
         try:
-            return decode(read_frames(path), as_kept=True) if is_there(path) else []
+            return Conversation.of(read_frames(path), as_kept=True) if is_there(path) else Conversation()
         except OSError as error:
             raise unreadable(path, error) from None
         except ValueError as error:
@@ -71,8 +71,8 @@ class LoadedRun:
         """How the logs differ from what their record counted: torn, cut or edited since. None: they do not."""
         exact, entries = self.record.exact, len(self.journal.entries)
         told = []
-        if (frames := exact.get("frames")) is not None and frames != len(self.messages):
-            told.append(f"{len(self.messages)} frames, its record counted {frames}")
+        if (frames := exact.get("frames")) is not None and frames != len(self.conversation):
+            told.append(f"{len(self.conversation)} frames, its record counted {frames}")
         if (requests := (exact.get("model_requests") or 0) + (exact.get("side_requests") or 0)) > entries:
             told.append(f"{entries} requests to the model, its record counted {requests}")
         return "; ".join(told) or None
@@ -132,7 +132,7 @@ class LoadedRun:
 
     @cached_property
     def _initialize(self) -> Exchange | None:
-        return next(iter(exchanges(self.messages, "client", "initialize")), None)
+        return self.conversation.first("client", "initialize")
 
     @property
     def initialize_seq(self) -> int | None:
@@ -145,12 +145,12 @@ class LoadedRun:
 
     @cached_property
     def handshake(self) -> Handshake:
-        return handshake(self.messages)
+        return handshake(self.conversation)
 
     @cached_property
     def session_new(self) -> dict[str, Any]:
         """The params of session/new."""
-        found = exchanges(self.messages, "client", "session/new")
+        found = self.conversation.requests("client", "session/new")
         return found[0].request.payload if found else {}
 
     @property
@@ -170,19 +170,19 @@ class LoadedRun:
         """The mode the prompt ran in: the last one set before it, else the session's own."""
         sets = [
             as_text(exchange.request.payload.get("modeId"))
-            for exchange in exchanges(self.messages, "client", "session/set_mode")
+            for exchange in self.conversation.requests("client", "session/set_mode")
             if exchange.result is not None and (self.prompt_seq is None or exchange.request.seq < self.prompt_seq)
         ]
         return sets[-1] if sets else self.handshake.default_mode
 
     @cached_property
     def prompt_seq(self) -> int | None:
-        prompts = exchanges(self.messages, "client", "session/prompt")
+        prompts = self.conversation.requests("client", "session/prompt")
         return prompts[0].request.seq if prompts else None
 
     @cached_property
     def asks(self) -> list[Ask]:
-        return asks(self.messages)
+        return asks(self.conversation)
 
     @cached_property
     def answers(self) -> frozenset[str]:
@@ -198,18 +198,17 @@ class LoadedRun:
 
     @cached_property
     def _cancel_seq(self) -> int | None:
-        sent = (m.seq for m in self.messages if m.sender == "client" and m.method == "session/cancel")
-        return next(sent, None)
+        return next((cancel.seq for cancel in self.conversation.cancels), None)
 
     @cached_property
     def read_through_client(self) -> frozenset[str]:
         """Paths that the agent asked the client's fs/read_text_file for."""
-        calls = exchanges(self.messages, "agent", "fs/read_text_file")
+        calls = self.conversation.requests("agent", "fs/read_text_file")
         return frozenset(path for call in calls if (path := as_text(call.request.payload.get("path"))) is not None)
 
     @cached_property
     def tool_calls(self) -> dict[str, ToolCall]:
-        return tool_calls(self.messages)
+        return self.conversation.tool_calls
 
     @cached_property
     def labels(self) -> frozenset[str]:

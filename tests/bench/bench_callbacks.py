@@ -17,7 +17,7 @@ from typing import Any
 from tabulate import tabulate
 
 from runner.evidence.callbacks import callbacks
-from runner.evidence.messages import decode
+from runner.evidence.conversation import Conversation
 from runner.sandbox.engine import connect
 from runner.sandbox.floor import echoes
 from runner.sandbox.images import Images
@@ -43,7 +43,7 @@ def main() -> None:
         lab = Lab(Path(folder) / "lab")
         result, (record,) = lab.sweep(lab.puppet("callbacks", acts), expect="task-failed")
         spans = defaultdict(list)
-        for call in callbacks(decode(frames(result, record))):
+        for call in callbacks(Conversation.of(frames(result, record))):
             if call.end_ns is not None:
                 spans[call.method].append((call.end_ns - call.start_ns) / 1e6)
     client = connect()

@@ -10,8 +10,8 @@ import pytest
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.config.plan import plan
+from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import handshake
-from runner.evidence.messages import decode
 from runner.records.schema import PHASES, Record
 from runner.records.store import SweepDir
 from runner.sweep.progress import PlainProgress
@@ -133,5 +133,5 @@ def test_both_surfaces_run_the_same_build_and_say_their_version(
 
 def test_the_handshake_is_read_from_the_frames(twice: list[SweepResult]) -> None:
     (folder,) = (twice[0].directory / "runs").glob("*--acp--*/1")
-    hello = handshake(decode(read_frames(folder / "frames.jsonl")))
+    hello = handshake(Conversation.of(read_frames(folder / "frames.jsonl")))
     assert hello.default_mode == "default"

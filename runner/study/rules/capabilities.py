@@ -179,8 +179,8 @@ def _effects(run: LoadedRun) -> dict[str, Any]:
 
 def _exact(run: LoadedRun) -> dict[str, Any]:
     """The compared metrics; updates are counted to the turn's end: what comes after it races our quiet window."""
-    ends = [m.seq for m in run.messages if m.method == "session/prompt" and m.answers is not None]
-    turn = [message for message in run.messages if not ends or message.seq <= ends[-1]]
+    answers = [m.seq for m in run.conversation if m.method == "session/prompt" and m.answers is not None]
+    turn = run.conversation.between(-1, answers[-1] + 1) if answers else run.conversation
     found = {name: value for name, value in run.record.exact.items() if not is_information(name)}
     found = {name: value for name, value in found.items() if not name.startswith("updates.")}
     return found | {f"updates.{kind}": count for kind, count in tally(turn).updates.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.acp.toolcalls import FINAL
-from runner.evidence.messages import updates
 from runner.evidence.permissions import Ask
 from runner.study.actions import Action, actions
 from runner.study.model import Finding, Reference
@@ -77,16 +76,16 @@ def _acted_before(action: Action, answered: int) -> bool:
     identity = action.ask.tool_call if action.ask is not None else None
     ends = [
         update.message.seq
-        for update in updates(run.messages)
+        for update in run.conversation.updates
         if update.body.get("status") in FINAL and as_text(update.body.get("toolCallId")) == identity
     ]
     if ends and min(ends) < answered:
         return True
     if action.result is None:
         return False
-    told = next((entry.t_request_ns for entry in run.journal.entries if entry.seq == action.result[0]), None)
-    said = next((message.t_ns for message in run.messages if message.seq == answered), None)
-    return told is not None and said is not None and told - run.record.clock_offset_ns < said
+    asked_ns = next((entry.t_request_ns for entry in run.journal.entries if entry.seq == action.result[0]), None)
+    answer = run.conversation.message(answered)
+    return asked_ns is not None and answer is not None and asked_ns - run.record.clock_offset_ns < answer.t_ns
 
 
 def _at_once(study: Study, late: LoadedRun) -> list[LoadedRun]:

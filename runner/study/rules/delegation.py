@@ -9,7 +9,6 @@ from typing import Any
 
 from runner.acp.gates import declared
 from runner.evidence.callbacks import callbacks
-from runner.evidence.messages import updates
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import carried
 from runner.study.model import Finding, Reference
@@ -60,7 +59,7 @@ def _subagent(study: Study, runs: list[LoadedRun]) -> Finding:
         parents = _parent(run)
         frames = {
             as_text(u.body.get("toolCallId")): u
-            for u in reversed(updates(run.messages))
+            for u in reversed(run.conversation.updates)
             if u.kind.startswith("tool_call")
         }
         for action in actions(run):
@@ -208,7 +207,7 @@ def _elicitation(study: Study, runs: list[LoadedRun]) -> Finding:
     evidence: list[Reference] = []
     answered: Counter[str] = Counter()
     for run in runs:
-        for call in callbacks(run.messages):
+        for call in callbacks(run.conversation):
             if call.method == "elicitation/create":
                 evidence.append(run.frame(call.seq, "form", as_text(call.params.get("message")) or ""))
                 answered["error" if call.error is not None else "answered" if call.end_ns is not None else "open"] += 1

@@ -35,7 +35,7 @@ def own_io(study: Study) -> Finding:
         if action.verb != "other" and action.result is not None and action.allowed is not False
     )
     for run in runs:
-        for call in callbacks(run.messages):
+        for call in callbacks(run.conversation):
             if not call.method.startswith(("fs/", "terminal/")):
                 continue
             methods[call.method] += 1
@@ -78,13 +78,13 @@ def frames_of_a_run(study: Study) -> Finding:
         return not_measured(study, "frames-of-a-run", "no plain ACP run passed")
     # What was done most often speaks for the rest: one fixture, one script.
     runs = max(groups(plain, lambda run: (run.record.fixture, run.record.model)).values(), key=len)
-    counted = {run.name: tally(run.messages) for run in study.acp}
+    counted = {run.name: tally(run.conversation) for run in study.acp}
     shown = sorted(runs, key=lambda run: counted[run.name].frames)[len(runs) // 2]
     of = counted[shown.name]
     once = all(of.client.get(method) == 1 for method in _EXPECTED)
     asked = of.agent.get("session/request_permission", 0)
     answered = sum(ask.answered_seq is not None for ask in shown.asks)
-    evidence = [shown.frame(message.seq, _label(message)) for message in shown.messages]
+    evidence = [shown.frame(message.seq, _label(message)) for message in shown.conversation]
     counts = Counter(one.shows for one in evidence)
     figures: dict[str, Any] = {
         **counts,

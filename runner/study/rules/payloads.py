@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from runner.evidence.messages import exchanges, updates
 from runner.study.actions import Action, actions
 from runner.study.advertised import NONE_OPENED, opened
 from runner.study.model import Finding, Reference
@@ -31,7 +30,7 @@ def _turns(run: LoadedRun) -> list[tuple[int, int]]:
     """(prompt's seq, its result's seq)."""
     return [
         (turn.request.seq, turn.response.seq)
-        for turn in exchanges(run.messages, "client", "session/prompt")
+        for turn in run.conversation.requests("client", "session/prompt")
         if turn.response is not None
     ]
 
@@ -55,7 +54,7 @@ def _usage(study: Study, runs: list[LoadedRun]) -> Finding:
         turns = _turns(run)
         inside = [
             u
-            for u in updates(run.messages)
+            for u in run.conversation.updates
             if u.kind == "usage_update" and any(a < u.message.seq < b for a, b in turns)
         ]
         counts.append(len(inside))
@@ -99,7 +98,7 @@ def _output(study: Study, runs: list[LoadedRun]) -> Finding:
             for a in actions(run)
             if a.call is not None and a.result is not None and a.verb in ("read", "run") and a.allowed is not False
         }
-        for update in updates(run.messages):
+        for update in run.conversation.updates:
             action = given.get(as_text(update.body.get("toolCallId")) or "")
             for key, payload in _payloads(update.body.get("_meta")):
                 by_key[key] += len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "surrogatepass"))
@@ -121,7 +120,7 @@ def _output(study: Study, runs: list[LoadedRun]) -> Finding:
     largest = ", ".join(f"{key} {size:,} B" for key, size in by_key.most_common(4))
     lacking = [f"{key[1]} ({key[2]})" for key, there in units.items() if not there]
     if not evidence:
-        evidence = [runs[0].frame(update.message.seq, "no output") for update in updates(runs[0].messages)[-1:]]
+        evidence = [runs[0].frame(update.message.seq, "no output") for update in runs[0].conversation.updates[-1:]]
     return finding(
         study,
         "tool-output",
@@ -177,7 +176,7 @@ def _plan_thought(study: Study, runs: list[LoadedRun]) -> Finding:
     shown: Counter[str] = Counter()
     for what, kinds in (("plan", _PLANS), ("thought", (_THOUGHT,))):
         for run in scripted[what]:
-            seen = [update for update in updates(run.messages) if update.kind in kinds]
+            seen = [update for update in run.conversation.updates if update.kind in kinds]
             evidence += [run.frame(update.message.seq, what, update.kind) for update in seen]
             if not seen:
                 entry = next((e for e in run.journal.entries if e.kind == "main"), None)

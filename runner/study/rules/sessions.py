@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.acp.gates import TURN_KINDS
-from runner.evidence.messages import Update, updates
+from runner.evidence.messages import Update
 from runner.records.schema import Probe
 from runner.study.actions import actions
 from runner.study.advertised import NONE_OPENED, greeting, opened, same_in
@@ -81,7 +81,7 @@ def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
 
 def _effect(run: LoadedRun, seq: int) -> tuple[str, Reference] | None:
     """What is otherwise after frame `seq` than before it: the model that is asked, or what is asked for."""
-    frame = next((message for message in run.messages if message.seq == seq), None)
+    frame = run.conversation.message(seq)
     if frame is None:
         return None
     sent = frame.t_ns + run.record.clock_offset_ns
@@ -150,7 +150,7 @@ def _methods(study: Study, runs: list[LoadedRun]) -> Finding:
 
 
 def _content(run: LoadedRun) -> list[Update]:
-    return [update for update in updates(run.messages) if update.kind in TURN_KINDS]
+    return [update for update in run.conversation.updates if update.kind in TURN_KINDS]
 
 
 def _load(study: Study, runs: list[LoadedRun]) -> Finding:
@@ -204,5 +204,6 @@ def _load(study: Study, runs: list[LoadedRun]) -> Finding:
 
 def _next_request(run: LoadedRun, seq: int) -> int:
     """Seq of the client's next request after `seq`; the end of the log where there is none."""
-    later = [m.seq for m in run.messages if m.sender == "client" and m.kind == "request" and m.seq > seq]
-    return later[0] if later else (run.messages[-1].seq + 1 if run.messages else 0)
+    later = (sent.request.seq for sent in run.conversation.requests("client") if sent.request.seq > seq)
+    end = run.conversation[-1].seq + 1 if run.conversation else 0
+    return next(later, end)

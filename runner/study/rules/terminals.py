@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from runner.acp.gates import declared
-from runner.evidence.messages import exchanges
 from runner.evidence.toolcalls import terminal_items
 from runner.study.actions import actions, distinct
 from runner.study.model import Finding, Reference
@@ -24,7 +23,7 @@ def findings(study: Study) -> list[Finding]:
 
 def _created(run: LoadedRun) -> set[str]:
     """Ids of the terminals that the client created."""
-    made = exchanges(run.messages, "agent", "terminal/create")
+    made = run.conversation.requests("agent", "terminal/create")
     return {identity for one in made if (identity := as_text((one.result or {}).get("terminalId"))) is not None}
 
 
@@ -35,7 +34,7 @@ def _items(runs: list[LoadedRun]) -> list[Reference]:
         own = _created(run)
         found += [
             run.frame(item.seq, "own" if item.terminal in own else "foreign", item.terminal)
-            for item in terminal_items(run.messages)
+            for item in terminal_items(run.conversation)
         ]
     return found
 

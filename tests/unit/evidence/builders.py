@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from runner.evidence.messages import Messages, decode
+from runner.evidence.conversation import Conversation
 from runner.gateway.journal import Entry
 from runner.records.schema import AgentExit, Change, Record, Verdict
 from runner.wire.frames import Channel, Direction, Frame
@@ -45,8 +45,8 @@ class Log:
         self._agent_id = -1
 
     @property
-    def messages(self) -> Messages:
-        return decode(self.frames)
+    def conversation(self) -> Conversation:
+        return Conversation.of(self.frames)
 
     def wait(self, ms: float) -> Log:
         self._ms += ms

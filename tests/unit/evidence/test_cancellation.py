@@ -43,7 +43,7 @@ def test_what_was_under_way(moment: str) -> None:
     seq = cancel(log)
     log.wait(40).says("so far")
     log.wait(2).end(prompt, "cancelled")
-    assert cancellations(log.messages) == [
+    assert cancellations(log.conversation) == [
         Cancellation(seq, moment, asks=0, stop="cancelled", to_stop_ms=42.0, updates_after=1)
     ]
 
@@ -55,12 +55,12 @@ def test_asks_that_the_cancel_answered() -> None:
     cancel(log)
     log.client(id=_id(log, first), result={"outcome": {"outcome": "cancelled"}})
     log.end(prompt, "cancelled")
-    (found,) = cancellations(log.messages)
+    (found,) = cancellations(log.conversation)
     assert (found.during, found.asks) == ("ask", 1)
 
 
 def _id(log: Log, seq: int) -> Any:
-    return next(message.id for message in log.messages if message.seq == seq)
+    return next(message.id for message in log.conversation if message.seq == seq)
 
 
 def test_an_error_no_answer_and_a_cancel_without_a_turn() -> None:
@@ -71,5 +71,5 @@ def test_an_error_no_answer_and_a_cancel_without_a_turn() -> None:
     log.prompt()
     cancel(log)
     log.says("on and on")
-    found = [(one.stop, one.to_stop_ms is None, one.updates_after) for one in cancellations(log.messages)]
+    found = [(one.stop, one.to_stop_ms is None, one.updates_after) for one in cancellations(log.conversation)]
     assert found == [("error", False, 0), (None, True, 1)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import handshake
 from tests.unit.evidence.builders import SESSION, Log, at
 
@@ -7,7 +8,7 @@ from tests.unit.evidence.builders import SESSION, Log, at
 def test_what_the_agent_says_of_itself() -> None:
     log = Log().initialize().session(mode="default").commands("init", "review")
     log.prompt()
-    hello = handshake(log.messages)
+    hello = handshake(log.conversation)
     assert hello.protocol_version == 1
     assert hello.agent_info["version"] == "1.2.3"
     assert hello.capabilities["loadSession"] is True
@@ -24,14 +25,14 @@ def test_commands_that_the_prompt_overtook() -> None:
     log = Log().initialize().session()
     log.prompt()
     log.commands("init")
-    commands = handshake(log.messages).commands
+    commands = handshake(log.conversation).commands
     assert commands is not None
     assert not commands.before_prompt
 
 
 def test_the_last_announcement_counts() -> None:
     log = Log().initialize().session().commands("init").commands("init", "mcp__tool")
-    commands = handshake(log.messages).commands
+    commands = handshake(log.conversation).commands
     assert commands is not None
     assert len(commands.names) == 2
 
@@ -39,24 +40,24 @@ def test_the_last_announcement_counts() -> None:
 def test_an_agent_without_modes_and_commands() -> None:
     log = Log().initialize()
     log.request("session/new", result={"sessionId": SESSION})
-    hello = handshake(log.messages)
+    hello = handshake(log.conversation)
     assert (hello.default_mode, hello.modes, hello.commands, hello.config_options) == (None, (), None, {})
 
 
 def test_a_refused_session_opens_nothing() -> None:
     log = Log().initialize()
     log.request("session/new", error={"code": -32000, "message": "log in first"})
-    hello = handshake(log.messages)
+    hello = handshake(log.conversation)
     assert (hello.session, hello.opened_seq, hello.opened_ns) == (None, None, None)
 
 
 def test_a_loaded_session_is_named_by_the_request() -> None:
     log = Log().initialize()
     log.request("session/load", sessionId="old", result={"modes": {"currentModeId": "plan"}})
-    hello = handshake(log.messages)
+    hello = handshake(log.conversation)
     assert (hello.session, hello.default_mode) == ("old", "plan")
 
 
 def test_an_empty_log() -> None:
-    hello = handshake([])
+    hello = handshake(Conversation())
     assert (hello.protocol_version, hello.session, hello.commands) == (None, None, None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.evidence import cost, metrics
-from runner.evidence.messages import Messages
+from runner.evidence.conversation import Conversation
 from runner.records.schema import Finding
 from runner.surfaces.cli.parsers import CliResult, CliToolCall, CliUsage
 from tests.unit.evidence.builders import NO_CAPS, Log, entry, record, verdict
@@ -34,7 +34,7 @@ def run(doctor: Callable[[Log], object] = lambda log: None, stop: str = "end_tur
 
 
 def exact(log: Log, entries: Any = ENTRIES, **fields: Any) -> dict[str, Any]:
-    return metrics.compute(record(**fields), log.messages, entries, None)[0]
+    return metrics.compute(record(**fields), log.conversation, entries, None)[0]
 
 
 def test_an_acp_run() -> None:
@@ -194,7 +194,7 @@ def cli(**fields: Any) -> CliResult:
 def test_a_cli_run_has_no_boundary() -> None:
     log = Log()
     log.raw("stdout", b'{"type":"system"}')
-    found, sampled = metrics.compute(record(surface="cli"), log.messages, ENTRIES, cli())
+    found, sampled = metrics.compute(record(surface="cli"), log.conversation, ENTRIES, cli())
     assert found == {
         "tool_calls": 2,
         "tool_calls_by_kind.execute": 1,
@@ -229,15 +229,15 @@ def test_a_cli_run_has_no_boundary() -> None:
 
 
 def test_a_cli_whose_format_has_no_tool_calls() -> None:
-    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", stop=None, subtype="success"))
+    found, _ = metrics.compute(record(), Conversation(), [], CliResult("generic", stop=None, subtype="success"))
     assert (found["tool_calls"], found["stop_reason"]) == (None, "success")
-    none, _ = metrics.compute(record(), Messages(), [], cli(tool_calls={}))
+    none, _ = metrics.compute(record(), Conversation(), [], cli(tool_calls={}))
     assert none["tool_calls"] == 0
 
 
 def test_every_contract_name_is_there_whatever_happened() -> None:
     for result in (None, CliResult("generic")):
-        found, sampled = metrics.compute(record(agent=None, verdict=None), Messages(), [], result)
+        found, sampled = metrics.compute(record(agent=None, verdict=None), Conversation(), [], result)
         assert set(metrics.NAMES) <= set(found)
         assert set(sampled) == set(cost.NAMES)
 
@@ -278,7 +278,7 @@ def test_faults_have_figures_only_where_one_was_met() -> None:
         entry(30, 40, seq=21, step=7, attempt=2),
     ]
     log = run()
-    found, sampled = metrics.compute(record(), log.messages, [*ENTRIES, *met], None)
+    found, sampled = metrics.compute(record(), log.conversation, [*ENTRIES, *met], None)
     assert (found["faults.met"], found["faults.retries"], found["faults.outcome"]) == (1, 1, "recovered")
     assert sampled["fault_lost_ms"] == 20.0
     assert found["model_requests"] == 3
@@ -321,7 +321,7 @@ def test_files_outside_are_those_that_were_not_given() -> None:
         left = metrics.LeftoverFiles(
             files, {**given, **{f"/home/agent/{name}": value for name, value in changed.items()}}
         )
-        found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), Messages(), [], None, left)
+        found, _ = metrics.compute(record(agent_env={"HOME": "/home/agent"}), Conversation(), [], None, left)
         return {name: value for name, value in found.items() if name.startswith("files_outside")}
 
     assert outside() == {"files_outside": 1, "files_outside.~/.agent/log": True}
@@ -331,7 +331,7 @@ def test_files_outside_are_those_that_were_not_given() -> None:
 
 def test_names_tried_are_null_where_nobody_listened() -> None:
     def tried(names: list[str] | None) -> dict[str, Any]:
-        found, _ = metrics.compute(record(), Messages(), [], None, tried=names)
+        found, _ = metrics.compute(record(), Conversation(), [], None, tried=names)
         return {name: value for name, value in found.items() if name.startswith("names_tried")}
 
     assert tried(None) == {"names_tried": None}
@@ -379,7 +379,7 @@ def test_what_an_agent_says_of_itself_becomes_figures_that_every_reader_holds() 
 
 def test_any_number_of_names_is_a_few_metrics_and_a_count() -> None:
     calls = {str(number): CliToolCall(str(number), "x", f"kind{number:06}", 1) for number in range(20_000)}
-    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", tool_calls=calls, stop="s" * 10**6))
+    found, _ = metrics.compute(record(), Conversation(), [], CliResult("generic", tool_calls=calls, stop="s" * 10**6))
     kinds = {name for name in found if name.startswith("tool_calls_by_kind.")}
     assert len(kinds) == 501
     assert found["tool_calls_by_kind.<more>"] == 19_500
@@ -389,7 +389,7 @@ def test_any_number_of_names_is_a_few_metrics_and_a_count() -> None:
 
 def test_long_names_stay_apart() -> None:
     calls = {name: CliToolCall(name, "x", "k" * 5000 + name, 1) for name in ("a", "b")}
-    found, _ = metrics.compute(record(), Messages(), [], CliResult("generic", tool_calls=calls))
+    found, _ = metrics.compute(record(), Conversation(), [], CliResult("generic", tool_calls=calls))
     kinds = {name for name in found if name.startswith("tool_calls_by_kind.")}
     assert len(kinds) == 2
     assert all(len(name) < 200 for name in kinds)
@@ -398,6 +398,6 @@ def test_long_names_stay_apart() -> None:
 def test_findings_count_beyond_those_that_are_listed() -> None:
     listed = [Finding(id="not-json", message="x"), Finding(id="schema-invalid", message="x")]
     counts = {"not-json": 300_000, "schema-invalid": 1000, "schema-invalid-tolerated": 5}
-    found, _ = metrics.compute(record(findings=listed), Messages(), [], None, found=counts)
+    found, _ = metrics.compute(record(findings=listed), Conversation(), [], None, found=counts)
     assert found["findings.not-json"] == 300_000
     assert found["schema_violations"] == 1005

@@ -9,7 +9,7 @@ from tests.unit.evidence.builders import Log
 def test_an_ask_as_a_real_agent_sends_it() -> None:
     log = Log()
     seq = log.asks("t1", after=12, kind="execute", title="node --test", rawInput={"command": "node --test"})
-    (ask,) = asks(log.messages)
+    (ask,) = asks(log.conversation)
     assert (ask.seq, ask.tool_call, ask.kind, ask.title, ask.command) == (
         seq,
         "t1",
@@ -37,13 +37,13 @@ def test_an_ask_as_a_real_agent_sends_it() -> None:
 def test_the_answer_is_the_options_kind(option: str, answer: str) -> None:
     log = Log()
     log.asks("t1", answer=option)
-    assert [ask.answer for ask in asks(log.messages)] == [answer]
+    assert [ask.answer for ask in asks(log.conversation)] == [answer]
 
 
 def test_an_ask_that_nobody_answered() -> None:
     log = Log()
     log.asks("t1", answer=None)
-    (ask,) = asks(log.messages)
+    (ask,) = asks(log.conversation)
     assert (ask.answer, ask.answered_seq, ask.wait_ms) == (None, None, None)
 
 
@@ -52,7 +52,7 @@ def test_an_ask_that_was_refused_with_an_error() -> None:
     log.calls(
         "session/request_permission", {"toolCall": {"toolCallId": "t1"}}, error={"code": -32602, "message": "bad"}
     )
-    (ask,) = asks(log.messages)
+    (ask,) = asks(log.conversation)
     assert (ask.answer, ask.options) == ("error", ())
 
 
@@ -61,7 +61,7 @@ def test_kind_title_and_command_are_joined_from_the_tool_call() -> None:
     log = Log().tool("t1", "execute", "ls").update("tool_call_update", toolCallId="t1", rawInput={"command": "ls"})
     log.asks("t1")
     log.asks("t2")
-    known, unknown = asks(log.messages)
+    known, unknown = asks(log.conversation)
     assert (known.kind, known.title, known.command) == ("execute", "ls", "ls")
     assert (unknown.kind, unknown.title, unknown.command) == ("other", "", None)
 
@@ -70,5 +70,5 @@ def test_by_kind() -> None:
     log = Log()
     for kind in ("execute", "edit", "execute"):
         log.asks(f"t-{kind}", kind=kind)
-    assert by_kind(asks(log.messages)) == {"execute": 2, "edit": 1}
+    assert by_kind(asks(log.conversation)) == {"execute": 2, "edit": 1}
     assert by_kind([]) == {}

@@ -12,7 +12,7 @@ def test_methods_per_direction() -> None:
     log.request("session/set_mode", error={"code": -32601, "message": "no"})
     log.end(prompt)
     log.raw("stdout", b"debug line")
-    counts = tally(log.messages)
+    counts = tally(log.conversation)
     assert counts.client == {
         "initialize": 1,
         "session/new": 1,
@@ -32,54 +32,54 @@ def test_methods_per_direction() -> None:
 
 def test_chunks_of_one_message_count_once() -> None:
     log = Log().says("a", "m1").says("b", "m1").says("c", "m2")
-    counts = tally(log.messages)
+    counts = tally(log.conversation)
     assert counts.updates == {"agent_message_chunk": 2}
     assert counts.chunks == {"agent_message_chunk": 3}
 
 
 def test_a_message_with_an_id_goes_on_after_anything() -> None:
     log = Log().says("a", "m1").tool("t1", "read").says("b", "m1")
-    assert tally(log.messages).updates["agent_message_chunk"] == 1
+    assert tally(log.conversation).updates["agent_message_chunk"] == 1
 
 
 def test_without_an_id_a_message_is_a_row_of_chunks() -> None:
     log = Log().says("a").says("b").tool("t1", "read").says("c")
-    assert tally(log.messages).updates["agent_message_chunk"] == 2
+    assert tally(log.conversation).updates["agent_message_chunk"] == 2
 
 
 def test_usage_and_announcements_do_not_break_a_row() -> None:
     """They come beside the text at any moment: a count that they could change would vary from run to run."""
     log = Log().says("a").usage(3).commands("init").says("b")
-    assert tally(log.messages).updates["agent_message_chunk"] == 1
+    assert tally(log.conversation).updates["agent_message_chunk"] == 1
 
 
 def test_thought_breaks_a_row_of_text() -> None:
     log = Log().says("a").says("hm", kind="agent_thought_chunk").says("b")
-    assert tally(log.messages).updates == {"agent_message_chunk": 2, "agent_thought_chunk": 1}
+    assert tally(log.conversation).updates == {"agent_message_chunk": 2, "agent_thought_chunk": 1}
 
 
 def test_a_prompt_breaks_a_row() -> None:
     log = Log().says("a")
     log.prompt()
     log.says("b")
-    assert tally(log.messages).updates["agent_message_chunk"] == 2
+    assert tally(log.conversation).updates["agent_message_chunk"] == 2
 
 
 def test_sessions_run_apart() -> None:
     log = Log().says("a").update("agent_message_chunk", session="other").says("b")
-    assert tally(log.messages).updates["agent_message_chunk"] == 2
+    assert tally(log.conversation).updates["agent_message_chunk"] == 2
     with_ids = Log().says("a", "m1").update("agent_message_chunk", session="other", messageId="m1")
-    assert tally(with_ids.messages).updates["agent_message_chunk"] == 2
+    assert tally(with_ids.conversation).updates["agent_message_chunk"] == 2
 
 
 def test_the_same_id_for_text_and_thought_is_two_messages() -> None:
     log = Log().says("hm", "m1", kind="agent_thought_chunk").says("a", "m1")
-    assert tally(log.messages).updates == {"agent_thought_chunk": 1, "agent_message_chunk": 1}
+    assert tally(log.conversation).updates == {"agent_thought_chunk": 1, "agent_message_chunk": 1}
 
 
 def test_other_updates_count_each() -> None:
     log = Log().usage(1).usage(2).tool("t1", "read").update("")
-    assert tally(log.messages).updates == {"usage_update": 2, "tool_call": 1, "tool_call_update": 1, "<none>": 1}
+    assert tally(log.conversation).updates == {"usage_update": 2, "tool_call": 1, "tool_call_update": 1, "<none>": 1}
 
 
 def test_what_refines_a_call_counts_with_the_status_it_leads_to() -> None:
@@ -91,7 +91,7 @@ def test_what_refines_a_call_counts_with_the_status_it_leads_to() -> None:
     streamed = Log().update("tool_call", toolCallId="t1", title="Terminal")
     streamed = refine(refine(streamed, title="node --test"), title="node --test")
     raced = refine(Log().update("tool_call", toolCallId="t1", title="node --test"), title="Terminal")
-    counts = [tally(refine(log, status="completed").messages) for log in (streamed, raced)]
+    counts = [tally(refine(log, status="completed").conversation) for log in (streamed, raced)]
     assert [one.updates for one in counts] == [{"tool_call": 1, "tool_call_update": 1}] * 2
     assert [one.chunks["tool_call_update"] for one in counts] == [3, 2]
 
@@ -102,28 +102,28 @@ def test_every_status_of_every_call_counts() -> None:
         for status in ("in_progress", "completed"):
             log.update("tool_call_update", toolCallId=call, status=status)
     log.update("tool_call_update", toolCallId="t1", title="afterwards")
-    assert tally(log.messages).updates == {"tool_call_update": 5}
+    assert tally(log.conversation).updates == {"tool_call_update": 5}
 
 
 def test_late_updates() -> None:
     log = Log()
     prompt = log.prompt()
     log.says("in time").end(prompt)
-    assert late_updates(log.messages) == []
+    assert late_updates(log.conversation) == []
     log.says("late").tool("t1", "read")
-    assert [update.kind for update in late_updates(log.messages)] == [
+    assert [update.kind for update in late_updates(log.conversation)] == [
         "agent_message_chunk",
         "tool_call",
         "tool_call_update",
     ]
-    assert tally(log.messages).late_updates == 3
+    assert tally(log.conversation).late_updates == 3
 
 
 def test_what_is_no_part_of_a_turn_is_never_late() -> None:
     log = Log()
     log.end(log.prompt())
     log.usage(3).commands("init")
-    assert late_updates(log.messages) == []
+    assert late_updates(log.conversation) == []
 
 
 def test_nothing_is_late_before_the_first_prompt_nor_in_the_next_turn() -> None:
@@ -131,7 +131,7 @@ def test_nothing_is_late_before_the_first_prompt_nor_in_the_next_turn() -> None:
     log.end(log.prompt())
     second = log.prompt()
     log.says("second turn").end(second)
-    assert late_updates(log.messages) == []
+    assert late_updates(log.conversation) == []
 
 
 def test_another_sessions_prompt_does_not_excuse() -> None:
@@ -139,7 +139,7 @@ def test_another_sessions_prompt_does_not_excuse() -> None:
     log.end(log.prompt())
     log.open("session/prompt", sessionId="other")
     log.says("late here")
-    assert len(late_updates(log.messages)) == 1
+    assert len(late_updates(log.conversation)) == 1
 
 
 def test_a_loads_replay_is_not_late() -> None:
@@ -147,11 +147,11 @@ def test_a_loads_replay_is_not_late() -> None:
     log.end(log.prompt())
     load = log.open("session/load", sessionId=SESSION)
     log.says("replayed").close(load)
-    assert late_updates(log.messages) == []
+    assert late_updates(log.conversation) == []
 
 
 def test_a_prompt_that_failed_was_answered() -> None:
     log = Log()
     log.close(log.prompt(), error={"code": -32603, "message": "no"})
     log.says("late")
-    assert len(late_updates(log.messages)) == 1
+    assert len(late_updates(log.conversation)) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from runner.evidence import cost, metrics
+from runner.evidence.conversation import Conversation
 from runner.evidence.work import AFTER, BEFORE, Change, Changed, work_outside
 from runner.records.schema import Change as Differs
 from runner.records.schema import Finding, Turn, Verdict
@@ -27,7 +28,7 @@ def found(
     offset_ns: int = 0,
 ) -> list[Finding]:
     changed = Changed(early, [Change(path, kind, at(ms)) for path, kind, ms in last])
-    return work_outside(turns, log.messages if log else [], entries, changed, verdict, offset_ns)
+    return work_outside(turns, log.conversation if log else Conversation(), entries, changed, verdict, offset_ns)
 
 
 def ids(findings: list[Finding]) -> list[str]:
@@ -164,9 +165,9 @@ def test_its_times_are_no_figures(name: str) -> None:
     log.end(log.prompt())
     figures: dict[str, Any] = {}
     for findings in ([], [Finding(id=name, message="x")]):
-        figures[str(len(findings))] = metrics.compute(record(findings=findings), log.messages, [entry(500, 501)], None)[
-            1
-        ]
+        figures[str(len(findings))] = metrics.compute(
+            record(findings=findings), log.conversation, [entry(500, 501)], None
+        )[1]
     timed = {metric for metric, value in figures["0"].items() if value is not None}
     untimed = {metric for metric, value in figures["1"].items() if value is not None}
     assert timed - untimed == timed & cost.TIMES != set()

@@ -404,7 +404,7 @@ class Play:
         (folder / "fsdiff.json").write_text(json.dumps({"outside": self._outside(outside), "git_changes": self.git}))
         record = self._record(cell, inside, order)
         if arm.capabilities is not None:
-            exact, sampled = compute(record, self.log.messages, self.entries, None)
+            exact, sampled = compute(record, self.log.conversation, self.entries, None)
         else:
             exact = {
                 "tool_calls_served": len(self.actions),

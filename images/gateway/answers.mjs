@@ -1,5 +1,6 @@
-// What a model's answer says, read from its raw bytes: the tool calls it makes and the tokens it states. For answers that
-// are not ours; each dialect's reader gets the JSON objects of the answer, one for a plain answer, all events of a stream.
+// What a model's answer says, read from its raw bytes: the tool calls it makes and the tokens it states. For answers
+// that are not ours; each dialect's reader gets the JSON objects of the answer, one for a plain answer, all events of a
+// stream.
 
 const list = (value) => (Array.isArray(value) ? value : []);
 // Tokens that one answer may state: beyond it a figure is none, and sums of figures stay exact.
@@ -26,7 +27,11 @@ function objects(text) {
   const whole = parse(text);
   if (whole.length > 0) return whole.flat().filter((one) => one !== null && typeof one === "object");
   const events = text.split(/\r?\n\r?\n/).map((event) =>
-    event.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5).replace(/^ /, "")).join("\n"),
+    event
+      .split(/\r?\n/)
+      .filter((line) => line.startsWith("data:"))
+      .map((line) => line.slice(5).replace(/^ /, ""))
+      .join("\n"),
   );
   return events.flatMap(parse).filter((one) => one !== null && typeof one === "object");
 }
@@ -64,14 +69,25 @@ function anthropic(events, usage) {
   const block = (index, content) => {
     if (content?.type !== "tool_use") return;
     const given = content.input ?? {};
-    calls.set(index, { id: String(content.id), tool: String(content.name), text: Object.keys(given).length > 0 ? JSON.stringify(given) : "" });
+    calls.set(index, {
+      id: String(content.id),
+      tool: String(content.name),
+      text: Object.keys(given).length > 0 ? JSON.stringify(given) : "",
+    });
   };
   for (const event of events) {
     const stated = event.usage ?? event.message?.usage;
-    if (stated) usage.state(stated.input_tokens, stated.cache_read_input_tokens, stated.cache_creation_input_tokens, stated.output_tokens);
-    list(event.content).forEach((content, index) => block(index, content));
+    if (stated)
+      usage.state(
+        stated.input_tokens,
+        stated.cache_read_input_tokens,
+        stated.cache_creation_input_tokens,
+        stated.output_tokens,
+      );
+    for (const [index, content] of list(event.content).entries()) block(index, content);
     if (event.type === "content_block_start") block(event.index, event.content_block);
-    if (event.type === "content_block_delta" && calls.has(event.index)) calls.get(event.index).text += event.delta?.partial_json ?? "";
+    if (event.type === "content_block_delta" && calls.has(event.index))
+      calls.get(event.index).text += event.delta?.partial_json ?? "";
   }
   return [...calls.values()];
 }
@@ -102,7 +118,11 @@ function responses(events, usage) {
   const calls = new Map();
   const item = (one) => {
     if (!/_call$/.test(String(one?.type ?? "")) || one.call_id === undefined) return;
-    calls.set(one.call_id, { id: String(one.call_id), tool: String(one.name ?? one.type), text: String(one.arguments ?? one.input ?? "") });
+    calls.set(one.call_id, {
+      id: String(one.call_id),
+      tool: String(one.name ?? one.type),
+      text: String(one.arguments ?? one.input ?? ""),
+    });
   };
   for (const event of events) {
     const response = event.response ?? event;
@@ -129,7 +149,12 @@ function gemini(events, usage) {
     for (const part of list(event.candidates).flatMap((candidate) => list(candidate.content?.parts))) {
       const call = part.functionCall;
       // Older models give no ids; within one answer the position tells calls apart.
-      if (call) calls.push({ id: String(call.id ?? `${call.name}#${calls.length}`), tool: String(call.name), text: JSON.stringify(call.args ?? {}) });
+      if (call)
+        calls.push({
+          id: String(call.id ?? `${call.name}#${calls.length}`),
+          tool: String(call.name),
+          text: JSON.stringify(call.args ?? {}),
+        });
     }
   }
   return calls;
@@ -138,8 +163,8 @@ function gemini(events, usage) {
 const READERS = { anthropic, "openai-chat": chat, "openai-responses": responses, gemini };
 
 /**
- * {calls: [{id, tool, arguments, meaning}], usage: {input, cacheRead, cacheWrite, output} or null where none is stated}.
- * `arguments` is text where it is no JSON object; `meaning` is "live": nobody wrote a script.
+ * {calls: [{id, tool, arguments, meaning}], usage: {input, cacheRead, cacheWrite, output} or null where none is
+ * stated}. `arguments` is text where it is no JSON object; `meaning` is "live": nobody wrote a script.
  */
 export function readAnswer(dialect, text) {
   const usage = new Usage();
@@ -149,7 +174,12 @@ export function readAnswer(dialect, text) {
   } catch {
     // An answer of another shape than its API's says nothing; it goes to the agent as it is.
   }
-  const calls = found.map((call) => ({ id: call.id, tool: call.tool, arguments: arguments_(call.text), meaning: "live" }));
+  const calls = found.map((call) => ({
+    id: call.id,
+    tool: call.tool,
+    arguments: arguments_(call.text),
+    meaning: "live",
+  }));
   const { stated, absurd, ...counts } = usage;
   return { calls, usage: stated && !absurd ? counts : null };
 }

@@ -54,7 +54,10 @@ export const anthropic = {
   usage: ({ input, output, cache_read: read, cache_write: write }) => ({
     input,
     output,
-    more: { ...(read > 0 && { cache_read_input_tokens: read }), ...(write > 0 && { cache_creation_input_tokens: write }) },
+    more: {
+      ...(read > 0 && { cache_read_input_tokens: read }),
+      ...(write > 0 && { cache_creation_input_tokens: write }),
+    },
   }),
   overloaded: 529,
   error: (status, message) => ({ type: "error", error: { type: ERROR_TYPES[status] ?? "api_error", message } }),

@@ -1,14 +1,15 @@
-// Runs whose model is no script: `live` passes requests on, `capture` also says what a cassette must hold, `replay` answers
-// from a cassette. Strict: an entry is served once, to a request that is the same after normalising, in the order of the tape.
+// Runs whose model is no script: `live` passes requests on, `capture` also says what a cassette must hold, `replay`
+// answers from a cassette. Strict: an entry is served once, to a request that is the same after normalising, in the
+// order of the tape.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { readAnswer } from "./answers.mjs";
 import { DIALECTS } from "./dialects.mjs";
 import { decide } from "./factory.mjs";
-import { unmet } from "./rules.mjs";
+import { again, differing, leavesOf, normalise, RUN_MARK, rulesOf, VERSION } from "./normalise.mjs";
 import { struckParts } from "./redact.mjs";
-import { RUN_MARK, VERSION, again, differing, leavesOf, normalise, rulesOf } from "./normalise.mjs";
+import { unmet } from "./rules.mjs";
 import { striker } from "./strike.mjs";
 import { blame, returned, trouble } from "./upstream.mjs";
 
@@ -42,7 +43,10 @@ function pieces(bytes, marks) {
 function written(chunks) {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
-    const texts = chunks.map(([at, bytes], index) => [at, decoder.decode(bytes, { stream: index < chunks.length - 1 })]);
+    const texts = chunks.map(([at, bytes], index) => [
+      at,
+      decoder.decode(bytes, { stream: index < chunks.length - 1 }),
+    ]);
     // What looks like a key may be cut by a chunk's end; our own are struck already.
     const clean = struckParts(texts.map(([, text]) => text));
     return texts.map(([at], index) => [at, clean[index]]).filter(([, text]) => text !== "");
@@ -54,8 +58,8 @@ function written(chunks) {
 /**
  * One run's dealings. `tools` = {upstreams, miss(exchange, {reason, nearest}), refuse(exchange, reason, status)}.
  *
- * program = {mode, dialect, side_requests, normalisers} and: capture, live: `upstream` (an id); replay: `tape` (entries as
- * `runner.gateway.cassette` reads them), `timing` ("fast" or "recorded").
+ * program = {mode, dialect, side_requests, normalisers} and: capture, live: `upstream` (an id); replay: `tape` (entries
+ * as `runner.gateway.cassette` reads them), `timing` ("fast" or "recorded").
  */
 export class Session {
   constructor(run, program, tools) {
@@ -65,8 +69,15 @@ export class Session {
     this.dialect = DIALECTS[program.dialect];
     this.rules = rulesOf(program.normalisers ?? []);
     if (program.mode === "replay") {
-      if (program.version !== VERSION) throw new Error(`the cassette's normalisers are of version ${program.version}, this gateway's of ${VERSION}: capture it anew`);
-      this.tape = program.tape.map((entry) => ({ ...entry, key: JSON.stringify(again(entry.request, this.rules)), used: false }));
+      if (program.version !== VERSION)
+        throw new Error(
+          `the cassette's normalisers are of version ${program.version}, this gateway's of ${VERSION}: capture it anew`,
+        );
+      this.tape = program.tape.map((entry) => ({
+        ...entry,
+        key: JSON.stringify(again(entry.request, this.rules)),
+        used: false,
+      }));
     } else tools.upstreams.check(program.upstream);
   }
 
@@ -92,7 +103,9 @@ export class Session {
       else this.tools.refuse(exchange, decision.reason);
       return null;
     }
-    asked.view = isObject(asked.json) ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? []) : null;
+    asked.view = isObject(asked.json)
+      ? this.dialect.read(asked.json, asked.path, this.program.continuations ?? [])
+      : null;
     exchange.view = asked.view === null ? null : kept(asked.view);
     const rule = this.program.side_requests.find((one) => unmet(one, asked).length === 0);
     if (this.program.mode === "replay") {
@@ -105,7 +118,11 @@ export class Session {
   }
 
   #form(exchange, { method, body, json, view }) {
-    return normalise({ method, path: whole(exchange), headers: exchange.request.headers, body, json, tools: view?.tools ?? [] }, this.rules, this.run);
+    return normalise(
+      { method, path: whole(exchange), headers: exchange.request.headers, body, json, tools: view?.tools ?? [] },
+      this.rules,
+      this.run,
+    );
   }
 
   // Read again at the end, so that it need not be held while the model thinks.
@@ -133,7 +150,13 @@ export class Session {
     exchange.decision = decision;
     const captures = this.program.mode === "capture";
     const { response } = exchange;
-    const asked = { dialect: this.program.dialect, method: exchange.request.method, path: whole(exchange), headers: exchange.request.headers, body: exchange.body };
+    const asked = {
+      dialect: this.program.dialect,
+      method: exchange.request.method,
+      path: whole(exchange),
+      headers: exchange.request.headers,
+      body: exchange.body,
+    };
     const length = exchange.body.size;
     // When each piece of the answer came, and its length.
     const marks = [];
@@ -176,9 +199,14 @@ export class Session {
         exchange.tape = { version: VERSION, large: true };
         return;
       }
-      const texts = written(pieces(said.bytes(), marks)).map(([at, one]) => [Math.round(at * 10) / 10, typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one]);
+      const texts = written(pieces(said.bytes(), marks)).map(([at, one]) => [
+        Math.round(at * 10) / 10,
+        typeof one === "string" ? one.replaceAll(this.run, RUN_MARK) : one,
+      ]);
       // A token said in pieces, or hidden in base64, cannot be masked: such a run makes no cassette.
-      const leak = (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) || (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
+      const leak =
+        (JSON.stringify(calls).includes(this.run) && !text.includes(this.run)) ||
+        (text.includes(this.run) && !texts.some(([, one]) => typeof one === "string" && one.includes(RUN_MARK)));
       exchange.tape = taped(texts, leak);
     };
     const { body } = answer;
@@ -217,17 +245,35 @@ export class Session {
       return null;
     }
     entry.used = true;
-    const drift = [...new Set([...Object.keys(entry.hashed), ...Object.keys(hashed)])].filter((part) => entry.hashed[part] !== hashed[part]);
+    const drift = [...new Set([...Object.keys(entry.hashed), ...Object.keys(hashed)])].filter(
+      (part) => entry.hashed[part] !== hashed[part],
+    );
     exchange.tape = { entry: entry.entry, drift: drift.sort() };
     return entry;
   }
 
   async #play(exchange, entry) {
     const { response } = exchange;
-    const chunks = entry.response.chunks.map(([at, one]) => [at, typeof one === "string" ? Buffer.from(one.replaceAll(RUN_MARK, this.run), "utf8") : Buffer.from(one.base64, "base64")]);
-    const { calls, usage } = readAnswer(this.program.dialect, Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8"));
+    const chunks = entry.response.chunks.map(([at, one]) => [
+      at,
+      typeof one === "string"
+        ? Buffer.from(one.replaceAll(RUN_MARK, this.run), "utf8")
+        : Buffer.from(one.base64, "base64"),
+    ]);
+    const { calls, usage } = readAnswer(
+      this.program.dialect,
+      Buffer.concat(chunks.map(([, bytes]) => bytes)).toString("utf8"),
+    );
     const told = usage && { input: usage.input + usage.cacheRead + usage.cacheWrite, output: usage.output };
-    exchange.decision = { kind: entry.kind, rule: entry.rule, step: null, reason: null, nearest: null, calls, usage: told };
+    exchange.decision = {
+      kind: entry.kind,
+      rule: entry.rule,
+      step: null,
+      reason: null,
+      nearest: null,
+      calls,
+      usage: told,
+    };
     // 0: the agent hung up before an answer began, as it will now.
     if (entry.response.status === 0) return;
     response.writeHead(entry.response.status, entry.response.headers);
@@ -245,13 +291,21 @@ export class Session {
   #missed(exchange, request, key) {
     const repeated = this.tape.find((one) => one.key === key);
     if (repeated !== undefined) {
-      this.tools.miss(exchange, { reason: "the request was asked more often than it was recorded", nearest: `entry ${repeated.entry}, served already` });
+      this.tools.miss(exchange, {
+        reason: "the request was asked more often than it was recorded",
+        nearest: `entry ${repeated.entry}, served already`,
+      });
       return;
     }
     const asked = leavesOf(request);
     const ranked = this.tape
       .map((entry) => ({ entry, found: differing(leavesOf(JSON.parse(entry.key)), asked) }))
-      .sort((a, b) => a.found.length - b.found.length || Number(a.entry.used) - Number(b.entry.used) || a.entry.entry - b.entry.entry);
+      .sort(
+        (a, b) =>
+          a.found.length - b.found.length ||
+          Number(a.entry.used) - Number(b.entry.used) ||
+          a.entry.entry - b.entry.entry,
+      );
     if (ranked.length === 0) {
       this.tools.miss(exchange, { reason: "the cassette holds no request", nearest: null });
       return;
@@ -263,7 +317,9 @@ export class Session {
     exchange.tape = { entry: null, drift: [], differences: found.slice(0, KEPT_DIFFERENCES) };
     this.tools.miss(exchange, {
       reason: "no request like this one was recorded",
-      nearest: `entry ${entry.entry} differs at ${first.at}, character ${first.character}: recorded ${show(first.recorded)}, asked ${show(first.asked)}${more}`,
+      nearest:
+        `entry ${entry.entry} differs at ${first.at}, character ${first.character}: ` +
+        `recorded ${show(first.recorded)}, asked ${show(first.asked)}${more}`,
     });
   }
 }

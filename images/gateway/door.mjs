@@ -1,5 +1,6 @@
-// One run's way in: a Unix socket of its own, so that the run is known before a byte was sent, and a flood of connections
-// waits in that run's own queue. The socket's name cannot be guessed, and the folder it lies in cannot be listed by agents.
+// One run's way in: a Unix socket of its own, so that the run is known before a byte was sent, and a flood of
+// connections waits in that run's own queue. The socket's name cannot be guessed, and the folder it lies in cannot be
+// listed by agents.
 
 import { createHash } from "node:crypto";
 import { chmodSync, rmSync } from "node:fs";
@@ -18,8 +19,10 @@ export function socketOf(folder, run) {
 }
 
 function fault(problem, limits) {
-  if (problem.code === "ERR_HTTP_REQUEST_TIMEOUT") return { status: 408, limit: "head-time", reason: `a request's head took more than ${limits.head_ms / 1000} s` };
-  if (problem.code === "HPE_HEADER_OVERFLOW") return { status: 431, limit: "head-bytes", reason: `a request's head has more than ${limits.head_bytes} bytes` };
+  if (problem.code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return { status: 408, limit: "head-time", reason: `a request's head took more than ${limits.head_ms / 1000} s` };
+  if (problem.code === "HPE_HEADER_OVERFLOW")
+    return { status: 431, limit: "head-bytes", reason: `a request's head has more than ${limits.head_bytes} bytes` };
   return { status: 400, limit: "http", reason: `not a request of HTTP/1.1 (${problem.code ?? problem.message})` };
 }
 
@@ -49,16 +52,20 @@ export class Door {
       keepAliveTimeout: 0,
     });
     this.server.on("connection", (socket) => this.#connected(socket));
-    this.server.on("request", (request, response) => (this.shut ? request.socket.destroy() : this.#tools.request(request, response)));
+    this.server.on("request", (request, response) =>
+      this.shut ? request.socket.destroy() : this.#tools.request(request, response),
+    );
     this.server.on("clientError", (problem, socket) => this.#failed(problem, socket));
-    this.server.on("connect", (request, socket) => this.#refuse(socket, { status: 405, limit: "http", reason: `method ${request.method} is not served` }, null));
+    this.server.on("connect", (request, socket) =>
+      this.#refuse(socket, { status: 405, limit: "http", reason: `method ${request.method} is not served` }, null),
+    );
   }
 
   async listen() {
     rmSync(this.path, { force: true });
     await new Promise((done, failed) => {
       this.server.once("error", failed);
-      this.server.listen(this.path, done);
+      this.server.listen(this.path, () => done(null));
     });
     // The agent's uid is another one than ours; 0600 would refuse it.
     chmodSync(this.path, 0o666);
@@ -94,8 +101,18 @@ export class Door {
     this.sockets.add(socket);
     socket.once("close", () => this.sockets.delete(socket));
     const { connections, connections_total: all } = this.limits;
-    if (this.connections > all) this.#refuse(socket, { status: 429, limit: "connections-total", reason: `more than ${all} connections in one run` }, null);
-    else if (this.sockets.size > connections) this.#refuse(socket, { status: 429, limit: "connections", reason: `more than ${connections} connections at once` }, null);
+    if (this.connections > all)
+      this.#refuse(
+        socket,
+        { status: 429, limit: "connections-total", reason: `more than ${all} connections in one run` },
+        null,
+      );
+    else if (this.sockets.size > connections)
+      this.#refuse(
+        socket,
+        { status: 429, limit: "connections", reason: `more than ${connections} connections at once` },
+        null,
+      );
   }
 
   #failed(problem, socket) {
@@ -109,6 +126,7 @@ export class Door {
   #refuse(socket, refusal, head) {
     if (this.shut) return;
     // Where a request is open on it, that one's answer may have begun.
-    if (!this.#tools.refused({ ...refusal, socket, head })) refuseSocket(socket, refusal.status, refusal.reason, this.limits.linger_ms);
+    if (!this.#tools.refused({ ...refusal, socket, head }))
+      refuseSocket(socket, refusal.status, refusal.reason, this.limits.linger_ms);
   }
 }

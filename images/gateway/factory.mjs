@@ -1,11 +1,12 @@
-// What a request is answered: a pure function of the program and the request, so a retry gets the same answer, byte for byte.
+// What a request is answered: a pure function of the program and the request, so a retry gets the same answer, byte for
+// byte.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { DIALECTS } from "./dialects.mjs";
-import { TOOLS, TOOL_NAME, short } from "./limits.mjs";
+import { short, TOOL_NAME, TOOLS } from "./limits.mjs";
 import { nearestRule, speaks, unmet } from "./rules.mjs";
 import { mark, nextStep } from "./steps.mjs";
 
@@ -87,13 +88,33 @@ function answer(fields, { say, think, calls, usage: given, finish, messageId }, 
       arguments: typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments),
     }));
   }
-  return { type: "answer", calls, usage, finish, response, latency: null, faults: [], skipped: [], reason: null, nearest: null, ...fields };
+  return {
+    type: "answer",
+    calls,
+    usage,
+    finish,
+    response,
+    latency: null,
+    faults: [],
+    skipped: [],
+    reason: null,
+    nearest: null,
+    ...fields,
+  };
 }
 
 function sideAnswer(rule, request, dialect) {
   const fields = { kind: "side", rule: rule.name, step: null };
   if (!speaks(rule)) {
-    return { type: "plain", status: rule.status, json: rule.json_body ?? null, usage: null, reason: null, nearest: null, ...fields };
+    return {
+      type: "plain",
+      status: rule.status,
+      json: rule.json_body ?? null,
+      usage: null,
+      reason: null,
+      nearest: null,
+      ...fields,
+    };
   }
   // Not the step pattern, and the same for the same request.
   const same = createHash("sha256").update(request.body).digest("hex").slice(0, 16);
@@ -107,7 +128,10 @@ function sideAnswer(rule, request, dialect) {
   return answer(fields, { say, think: null, calls, usage: SIDE_USAGE, finish, messageId }, dialect);
 }
 
-/** Whose conversation this is: the sub-agent's whose marker its prompt holds, else the run's own. `who` stands before the mark in its ids. */
+/**
+ * Whose conversation this is: the sub-agent's whose marker its prompt holds, else the run's own. `who` stands before
+ * the mark in its ids.
+ */
 function speaker(program, view) {
   const subagents = program.subagents ?? [];
   const number = subagents.findIndex((one) => (view.promptText ?? "").includes(one.marker));
@@ -119,7 +143,10 @@ function mainAnswer(program, request, dialect) {
   const { view } = request;
   const { subagent, steps, who } = speaker(program, view);
   if (view.tools.length === 0 && steps.some((step) => step.calls.length > 0)) {
-    return miss(`a request without tools that no side rule knows: ${head(view)}`, nearestRule(program.side_requests, request));
+    return miss(
+      `a request without tools that no side rule knows: ${head(view)}`,
+      nearestRule(program.side_requests, request),
+    );
   }
   const turn = view.prompts - (request.firstPrompt ?? view.prompts) + 1;
   if (subagent === null && program.turns != null && turn > program.turns) {
@@ -130,7 +157,10 @@ function mainAnswer(program, request, dialect) {
   if (step === undefined) {
     const passed = skipped.map((one) => `; step ${one.step} is passed over: ${one.reason}`).join("");
     const whose = subagent ?? "the script";
-    return miss(`${whose} has no step left of its ${steps.length}${passed}; asked: ${head(view)}`, describeStep(steps.at(-1)));
+    return miss(
+      `${whose} has no step left of its ${steps.length}${passed}; asked: ${head(view)}`,
+      describeStep(steps.at(-1)),
+    );
   }
   const calls = [];
   for (const [position, call] of step.calls.entries()) {
@@ -138,24 +168,31 @@ function mainAnswer(program, request, dialect) {
     if (chosen === undefined) {
       const wanted = call.alternatives.map((alternative) => alternative.tool);
       const nearest = nearestNames(wanted, view.tools).join(", ");
-      return miss(`${describeStep(step)}: the request offers none of ${wanted.join(", ")}`, `offered: ${nearest || "nothing"}`);
+      return miss(
+        `${describeStep(step)}: the request offers none of ${wanted.join(", ")}`,
+        `offered: ${nearest || "nothing"}`,
+      );
     }
     const id = `${dialect.ids.call}${who}${mark(view.prompts, step.index, position)}`;
     calls.push({ id, tool: chosen.tool, arguments: chosen.arguments, meaning: call.meaning, freeform: isText(chosen) });
   }
   const messageId = `${dialect.ids.message}${who}${mark(view.prompts, step.index)}`;
   const placed = { kind: "main", rule: null, step: step.index, subagent, skipped };
-  return answer({ ...placed, latency: step.latency ?? null, faults: step.faults ?? [] }, { ...step, calls, messageId }, dialect);
+  return answer(
+    { ...placed, latency: step.latency ?? null, faults: step.faults ?? [] },
+    { ...step, calls, messageId },
+    dialect,
+  );
 }
 
 /**
  * Decide one request of a registered run.
  *
- * `request` = {method, path (without run token and query), body (raw text), json (parsed, or undefined), firstPrompt (number
- * of the prompt that the run's first main request was for; undefined: this may be it)}; gains `view`.
+ * `request` = {method, path (without run token and query), body (raw text), json (parsed, or undefined), firstPrompt
+ * (number of the prompt that the run's first main request was for; undefined: this may be it)}; gains `view`.
  * Returns one of
- * - {type: "answer", kind: "main"|"side", rule, step, subagent (null: the run's own conversation), skipped, calls, usage, finish, latency, faults, response}: `response` is
- *   aimock's, `skipped` the steps passed over for this one.
+ * - {type: "answer", kind: "main"|"side", rule, step, subagent (null: the run's own conversation), skipped, calls,
+ *   usage, finish, latency, faults, response}: `response` is aimock's, `skipped` the steps passed over for this one.
  * - {type: "plain", kind: "side", rule, status, json}: answered without a model.
  * - {type: "miss", kind: "miss", reason, nearest}: no step and no rule fits; answered 400, since agents retry 5xx.
  * - {type: "refused", kind: "refused", reason}: not a path of a model.
@@ -177,12 +214,30 @@ export function decide(program, request) {
     }
   }
   if (generates) return mainAnswer(program, request, dialect);
-  const plain = (rule, json) => ({ type: "plain", kind: "side", rule, step: null, status: 200, json, usage: null, reason: null, nearest: null });
+  const plain = (rule, json) => ({
+    type: "plain",
+    kind: "side",
+    rule,
+    step: null,
+    status: 200,
+    json,
+    usage: null,
+    reason: null,
+    nearest: null,
+  });
   if (request.method === "HEAD" && dialect.probes.includes(request.path)) return plain("probe", null);
-  if (request.method === "POST" && dialect.counts(request.path)) return plain("count-tokens", dialect.count(COUNTED_TOKENS));
+  if (request.method === "POST" && dialect.counts(request.path))
+    return plain("count-tokens", dialect.count(COUNTED_TOKENS));
   const models = request.method === "GET" ? dialect.models(request.path, MODELS) : null;
   if (models !== null) return plain("models", models);
-  return { type: "refused", kind: "refused", rule: null, step: null, reason: `not a path of this model: ${request.method} ${request.path}`, nearest: null };
+  return {
+    type: "refused",
+    kind: "refused",
+    rule: null,
+    step: null,
+    reason: `not a path of this model: ${request.method} ${request.path}`,
+    nearest: null,
+  };
 }
 
 const serving = new AsyncLocalStorage();
@@ -196,7 +251,9 @@ export function serve(program, decision, view, emit) {
   return served;
 }
 
-/** The one fixture: it answers whatever `serve` put into the async context; aimock reads the getters after `response`. */
+/**
+ * The one fixture: it answers whatever `serve` put into the async context; aimock reads the getters after `response`.
+ */
 export const CATCH_ALL = {
   match: { predicate: () => true },
   async response() {
@@ -219,7 +276,8 @@ export const CATCH_ALL = {
     if (latency.ttft_ms <= 0 && latency.tokens_per_s === null) return undefined;
     const profile = { ttft: latency.ttft_ms };
     // aimock's `tps` counts events.
-    if (latency.tokens_per_s !== null) profile.tps = (latency.tokens_per_s * CHARACTERS_PER_TOKEN) / streaming.chunk_size;
+    if (latency.tokens_per_s !== null)
+      profile.tps = (latency.tokens_per_s * CHARACTERS_PER_TOKEN) / streaming.chunk_size;
     return profile;
   },
 };

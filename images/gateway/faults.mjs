@@ -32,8 +32,8 @@ function half(text) {
 }
 
 /**
- * A gate for one answer: `write(text)` and `end(text)` for aimock; `out` = {write(text), end(text), cut(text)}, where `cut`
- * sends text and then breaks the connection. An answer without streaming is one event.
+ * A gate for one answer: `write(text)` and `end(text)` for aimock; `out` = {write(text), end(text), cut(text)}, where
+ * `cut` sends text and then breaks the connection. An answer without streaming is one event.
  */
 export function gateOf(fault, out) {
   const comes = fault.kind === "slow-start" ? 0 : fault.after_events;

@@ -1,27 +1,28 @@
 // The scripted model gateway. Control over stdin and stdout, one JSON object a line; stderr is its log.
 //
 //   in:  {"id", "op": "register", "run": TOKEN, "program": PROGRAM, "limits": {NAME: NUMBER}, "canaries": {NAME: TEXT}}
-//        {"id", "op": "collect", "run": TOKEN}: end the run -> {size, entries, cut}: bytes of its journal, how many entries
-//        that are (null: a gateway before this one wrote some), and the bodies that the journal's cap left out
+//        {"id", "op": "collect", "run": TOKEN}: end the run -> {size, entries, cut}: bytes of its journal, how many
+//        entries that are (null: a gateway before this one wrote some), and the bodies that the journal's cap left out
 //        {"id", "op": "read", "run": TOKEN, "at": BYTE} -> {data}: the journal from there on, some of it, in base64
 //        {"id", "op": "forget", "run": TOKEN} | {"id", "op": "ping"} -> {t_ns, peak_mb}
 //   out: {"id", "ok": true, ...} | {"id", "ok": false, "error": {"code", "message"}}
 //        Events: {"event": "ready", "versions"}, {"event": "miss", "run", "reason", "nearest"},
-//        {"event": "budget", "reason"}: a live model has spent what it may; {"event": "lost", "run", "reason"}: it did not answer.
+//        {"event": "budget", "reason"}: a live model has spent what it may; {"event": "lost", "run", "reason"}: it did
+//        not answer.
 //
 // The end of stdin ends the process.
-// Options: --sockets FOLDER (default /model): where each run gets its own; --journal FOLDER (default /journal), --private FILE
-// (default /private/policy.json): upstreams with their keys; read and removed at the start.
+// Options: --sockets FOLDER (default /model): where each run gets its own; --journal FOLDER (default /journal),
+// --private FILE (default /private/policy.json): upstreams with their keys; read and removed at the start.
 
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { Journal, splitLines } from "./journal.mjs";
 import { Tap } from "./tap.mjs";
-import { Upstreams, readPrivate } from "./upstream.mjs";
+import { readPrivate, Upstreams } from "./upstream.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -43,7 +44,10 @@ function put(object) {
 function versions() {
   const here = fileURLToPath(new URL(".", import.meta.url));
   const digest = createHash("sha256");
-  for (const name of readdirSync(here).filter((file) => file.endsWith(".mjs")).sort()) digest.update(readFileSync(`${here}${name}`));
+  for (const name of readdirSync(here)
+    .filter((file) => file.endsWith(".mjs"))
+    .sort())
+    digest.update(readFileSync(`${here}${name}`));
   const manifest = new URL("../package.json", import.meta.resolve("@copilotkit/aimock"));
   return {
     node: process.versions.node,
@@ -78,7 +82,10 @@ async function perform(tap, request) {
       return {};
     case "ping":
       // maxRSS: kilobytes (1024), of this process alone.
-      return { t_ns: JSON.rawJSON(process.hrtime.bigint().toString()), peak_mb: (process.resourceUsage().maxRSS * 1024) / 1e6 };
+      return {
+        t_ns: JSON.rawJSON(process.hrtime.bigint().toString()),
+        peak_mb: (process.resourceUsage().maxRSS * 1024) / 1e6,
+      };
     default:
       throw new Error(`unknown op ${request.op}; known: register, collect, read, forget, ping`);
   }
@@ -101,13 +108,19 @@ process.umask(0o077);
 process.stdout.on("error", () => process.exit(0));
 
 const lost = (run, reason) => put(redact(JSON.stringify({ event: "lost", run, reason })));
-const upstreams = new Upstreams(readPrivate(options.private), options.journal, (reason) => put(redact(JSON.stringify({ event: "budget", reason }))), lost);
+const upstreams = new Upstreams(
+  readPrivate(options.private),
+  options.journal,
+  (reason) => put(redact(JSON.stringify({ event: "budget", reason }))),
+  lost,
+);
 const { redact } = upstreams;
 const stderr = process.stderr.write.bind(process.stderr);
 process.stderr.write = (chunk, ...rest) => stderr(redact(String(chunk)), ...rest);
 const miss = (run, reason, nearest) => put(redact(JSON.stringify({ event: "miss", run, reason, nearest })));
 // What a gateway before this one left: nobody listens there any more.
-for (const name of readdirSync(options.sockets)) if (name.endsWith(".sock")) rmSync(join(options.sockets, name), { force: true });
+for (const name of readdirSync(options.sockets))
+  if (name.endsWith(".sock")) rmSync(join(options.sockets, name), { force: true });
 const tap = await Tap.create(new Journal(options.journal, redact), miss, upstreams, options.sockets);
 
 put({ event: "ready", versions: versions() });

@@ -5,7 +5,13 @@ import { History, list, nameIn, speaks, textOf } from "./history.mjs";
 const GENERATE = /^\/v1(?:beta)?\/models\/([^/:]+):(generateContent|streamGenerateContent)$/;
 const COUNT = /^\/v1(?:beta)?\/models\/[^/:]+:countTokens$/;
 const MODELS = /^\/v1(?:beta)?\/models(?:\/([^/:]+))?$/;
-const STATUSES = { 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 529: "UNAVAILABLE" };
+const STATUSES = {
+  404: "NOT_FOUND",
+  429: "RESOURCE_EXHAUSTED",
+  500: "INTERNAL",
+  503: "UNAVAILABLE",
+  529: "UNAVAILABLE",
+};
 
 // {output: ...} or {error: ...} by convention; an agent may put anything else there.
 const resultText = (response) => {
@@ -71,7 +77,10 @@ export const gemini = {
     input: input + read + write,
     output: output - reasoning,
     total: input + read + write + output,
-    more: { ...(read > 0 && { cachedContentTokenCount: read }), ...(reasoning > 0 && { thoughtsTokenCount: reasoning }) },
+    more: {
+      ...(read > 0 && { cachedContentTokenCount: read }),
+      ...(reasoning > 0 && { thoughtsTokenCount: reasoning }),
+    },
   }),
   overloaded: 503,
   error: (status, message) => ({ error: { code: status, message, status: STATUSES[status] ?? "INVALID_ARGUMENT" } }),

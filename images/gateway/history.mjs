@@ -18,11 +18,16 @@ function withoutReminders(text) {
 }
 
 /** The objects of an array; of anything else none. */
-export const list = (value) => (Array.isArray(value) ? value.filter((item) => item !== null && typeof item === "object") : []);
+export const list = (value) =>
+  Array.isArray(value) ? value.filter((item) => item !== null && typeof item === "object") : [];
 
 /** The text of a message's content: a string, or parts of which some hold text. */
 export const textOf = (content) =>
-  typeof content === "string" ? content : list(content).map((part) => part.text ?? "").join("\n");
+  typeof content === "string"
+    ? content
+    : list(content)
+        .map((part) => part.text ?? "")
+        .join("\n");
 
 /** A name as it stands in a path; one that is not encoded as it should be is itself. */
 export function nameIn(path) {
@@ -59,7 +64,10 @@ export class History {
     this.#continuations = continuations.map((pattern) => new RegExp(pattern));
   }
 
-  /** A user message. `speaks`: it is more than a reminder, so it begins a new prompt. Context and prompt may come as two messages in a row: one prompt. */
+  /**
+   * A user message. `speaks`: it is more than a reminder, so it begins a new prompt. Context and prompt may come as two
+   * messages in a row: one prompt.
+   */
   user(text, speaks) {
     const opens = speaks && !this.#continuations.some((pattern) => pattern.test(text));
     if (opens && !this.#inPrompt) this.prompts += 1;
@@ -100,7 +108,12 @@ export class History {
     this.results.set(String(id), { text, failed });
   }
 
-  /** The request's view: this, and what the dialect read of the rest. */
+  /**
+   * The request's view: this, and what the dialect read of the rest.
+   *
+   * @param {{ model: unknown, stream: boolean, tools: string[], freeform?: string[], stops?: unknown, schema?: unknown
+   * }} read
+   */
   view({ model, stream, tools, freeform = [], stops, schema }) {
     const { prompts, callIds, lastText, promptText, results, texts } = this;
     return {

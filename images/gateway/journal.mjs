@@ -1,15 +1,35 @@
 // The ledger: one JSON line per request, one file per run, full bodies (aimock's own journal cuts them at 64 kB).
 
-import { closeSync, existsSync, mkdirSync, openSync, readSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 
 import { REFUSED_BODY, tidy } from "./limits.mjs";
-import { SUFFIX, Spool } from "./spool.mjs";
+import { Spool, SUFFIX } from "./spool.mjs";
 
 // Values of these may stand in a record; everything else is dropped, a key's presence is shown without its value.
 const KEPT = new Set([
-  "accept", "anthropic-beta", "anthropic-version", "content-encoding", "content-length", "content-type",
-  "retry-after", "transfer-encoding", "user-agent", "x-app", "x-request-id", "x-stainless-retry-count",
+  "accept",
+  "anthropic-beta",
+  "anthropic-version",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "retry-after",
+  "transfer-encoding",
+  "user-agent",
+  "x-app",
+  "x-request-id",
+  "x-stainless-retry-count",
 ]);
 const MASKED = new Set(["authorization", "x-api-key", "x-goog-api-key", "api-key"]);
 // Bytes of a line for each byte of its bodies (a tape says both again), and beside them.
@@ -24,7 +44,9 @@ const BLOCK = 64 * 1024;
 // Characters of the names of tools in a line without bodies.
 const SLIM_TOOLS = 2000;
 
-/** Yield the lines of a byte stream, split at 0x0A only: node's readline also splits at U+2028, which JSON leaves bare. */
+/**
+ * Yield the lines of a byte stream, split at 0x0A only: node's readline also splits at U+2028, which JSON leaves bare.
+ */
 export async function* splitLines(stream) {
   let parts = [];
   for await (const chunk of stream) {
@@ -62,7 +84,12 @@ function whole(spool) {
 /** A body of which the first `most` bytes are kept (0: none), its length and its hash. */
 function cutTo(spool, most) {
   if (spool.size <= most) return whole(spool);
-  return { body: most > 0 ? spool.bytes(most).toString("utf8") : null, length: spool.size, sha256: spool.sha256(), cut: true };
+  return {
+    body: most > 0 ? spool.bytes(most).toString("utf8") : null,
+    length: spool.size,
+    sha256: spool.sha256(),
+    cut: true,
+  };
 }
 
 const NEWLINE = Buffer.from("\n");
@@ -103,7 +130,10 @@ export class Journal {
     return join(this.folder, `${run}.jsonl`);
   }
 
-  /** Begin a run's journal. `cap`: bytes that may be kept of it; `canaries` (name -> text) are looked for in what is not. */
+  /**
+   * Begin a run's journal. `cap`: bytes that may be kept of it; `canaries` (name -> text) are looked for in what is
+   * not.
+   */
   begin(run, cap, canaries) {
     this.caps.set(run, cap);
     this.canaries.set(run, Object.entries(canaries));
@@ -123,8 +153,8 @@ export class Journal {
   /**
    * Append one entry with its bodies (two spools); it is in the kernel's hands when this returns.
    *
-   * Above the run's cap an entry stays without its bodies, with their length and hash; of a refused request only the beginning
-   * is kept at any time.
+   * Above the run's cap an entry stays without its bodies, with their length and hash; of a refused request only the
+   * beginning is kept at any time.
    */
   write(run, entry, request, response) {
     if (!this.ledgers.has(run)) this.ledgers.set(run, new Ledger(this.path(run), this.caps.get(run)));
@@ -143,7 +173,12 @@ export class Journal {
       ledger.cut.bodies += 1;
       ledger.cut.bytes += size;
       const seen = this.#seen(run, request);
-      bytes = this.#line(slim(entry), () => cutTo(request, 0), () => cutTo(response, 0), seen);
+      bytes = this.#line(
+        slim(entry),
+        () => cutTo(request, 0),
+        () => cutTo(response, 0),
+        seen,
+      );
     }
     ledger.append(bytes);
   }
@@ -156,7 +191,11 @@ export class Journal {
   }
 
   #text(entry, request, response, canaries) {
-    const bodies = { request: { ...entry.request, ...request }, response: { ...entry.response, ...response }, canaries };
+    const bodies = {
+      request: { ...entry.request, ...request },
+      response: { ...entry.response, ...response },
+      canaries,
+    };
     return this.redact(JSON.stringify({ ...entry, ...bodies }, digits));
   }
 
@@ -165,7 +204,8 @@ export class Journal {
     if (known.length === 0) return [];
     const longest = Math.max(...known.map(([, text]) => Buffer.byteLength(text)));
     const seen = new Set();
-    for (const block of request.blocks(longest)) for (const [name, text] of known) if (block.includes(text)) seen.add(name);
+    for (const block of request.blocks(longest))
+      for (const [name, text] of known) if (block.includes(text)) seen.add(name);
     return [...seen].sort();
   }
 
@@ -174,11 +214,15 @@ export class Journal {
     return /^[A-Za-z0-9_-]+$/.test(run) && existsSync(this.path(run));
   }
 
-  /** What is there of `run`: {size, entries, cut: {bodies, bytes}}; entries is null where a gateway that died wrote some. */
+  /**
+   * What is there of `run`: {size, entries, cut: {bodies, bytes}}; entries is null where a gateway that died wrote
+   * some.
+   */
   state(run) {
     const ledger = this.ledgers.get(run);
     const size = existsSync(this.path(run)) ? statSync(this.path(run)).size : 0;
-    if (ledger === undefined) return { size: this.#whole(run, size), entries: size > 0 ? null : 0, cut: { bodies: 0, bytes: 0 } };
+    if (ledger === undefined)
+      return { size: this.#whole(run, size), entries: size > 0 ? null : 0, cut: { bodies: 0, bytes: 0 } };
     return { size, entries: ledger.bytes === size ? ledger.entries : null, cut: ledger.cut };
   }
 
@@ -218,6 +262,7 @@ function slim(entry) {
   let room = SLIM_TOOLS;
   const tools = entry.tools.filter((tool) => (room -= tool.length) >= 0);
   const calls = entry.calls.map((call) => ({ ...call, arguments: "" }));
-  const tape = entry.tape === null || entry.tape.request === undefined ? entry.tape : { version: entry.tape.version, large: true };
+  const tape =
+    entry.tape === null || entry.tape.request === undefined ? entry.tape : { version: entry.tape.version, large: true };
   return { ...entry, tools, calls, tape };
 }

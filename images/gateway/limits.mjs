@@ -1,17 +1,21 @@
-// What one run may ask of the gateway. All runs of a sweep share this process: without a bound for each of them one agent
-// could end it for all, or keep the others waiting. What is over a bound is refused and written into that run's journal.
+// What one run may ask of the gateway. All runs of a sweep share this process: without a bound for each of them one
+// agent could end it for all, or keep the others waiting. What is over a bound is refused and written into that run's
+// journal.
 
 import { STATUS_CODES } from "node:http";
 
 const MB = 1e6;
 
-/** A run's bounds where its program says no others; the knobs `model_request_mb` and `model_cap_mb` set the first two. */
+/**
+ * A run's bounds where its program says no others; the knobs `model_request_mb` and `model_cap_mb` set the first two.
+ */
 export const LIMITS = {
   // A request's body. Long contexts are some megabytes; every byte costs about ten while it is parsed and written.
   request_bytes: 10 * MB,
   // What the journal keeps of a run; beyond it an entry stays without its bodies.
   journal_bytes: 256 * MB,
-  // Bodies on their way in, or whose answer is still on its way out, of all open requests together (on disk, not in memory).
+  // Bodies on their way in, or whose answer is still on its way out, of all open requests together (on disk, not in
+  // memory).
   held_bytes: 64 * MB,
   // Bodies of the whole run.
   total_bytes: 4000 * MB,
@@ -50,7 +54,8 @@ export const TOOLS = 512;
 /** `given` over the defaults; throws on an unknown name. */
 export function limitsOf(given) {
   for (const [name, value] of Object.entries(given ?? {})) {
-    if (!(name in LIMITS) || !Number.isSafeInteger(value) || value <= 0) throw new Error(`no such limit: ${name} = ${value}`);
+    if (!(name in LIMITS) || !Number.isSafeInteger(value) || value <= 0)
+      throw new Error(`no such limit: ${name} = ${value}`);
   }
   const limits = { ...LIMITS, ...given };
   limits.held_bytes = Math.max(limits.held_bytes, 4 * limits.request_bytes);
@@ -78,9 +83,9 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 
 /**
- * Why a body (bytes) is not parsed: {limit, reason}; null: it may be. Looks at its structure alone, whether it is JSON or not.
- * A key that stands twice at the top is refused too: two readers of it (ours, which counts the money, and the model's) may
- * each take another one.
+ * Why a body (bytes) is not parsed: {limit, reason}; null: it may be. Looks at its structure alone, whether it is JSON
+ * or not. A key that stands twice at the top is refused too: two readers of it (ours, which counts the money, and the
+ * model's) may each take another one.
  */
 export function unparsable(bytes, limits) {
   let depth = 0;
@@ -96,19 +101,22 @@ export function unparsable(bytes, limits) {
     } else if (OPEN.has(byte)) {
       depth += 1;
       values += 1;
-      if (depth > limits.json_depth) return { limit: "json-depth", reason: `JSON nested more than ${limits.json_depth} deep` };
+      if (depth > limits.json_depth)
+        return { limit: "json-depth", reason: `JSON nested more than ${limits.json_depth} deep` };
     } else if (CLOSE.has(byte)) depth -= 1;
     else if (byte === COMMA) values += 1;
     else if (byte === COLON) {
       values += 1;
       if (depth === 1 && last !== null) {
         const key = keyOf(bytes, last);
-        if (keys.has(key)) return { limit: "json-keys", reason: `the key ${JSON.stringify(short(key, 100))} stands twice` };
+        if (keys.has(key))
+          return { limit: "json-keys", reason: `the key ${JSON.stringify(short(key, 100))} stands twice` };
         keys.add(key);
         last = null;
       }
     }
-    if (values > limits.json_values) return { limit: "json-values", reason: `more than ${limits.json_values} JSON values` };
+    if (values > limits.json_values)
+      return { limit: "json-values", reason: `more than ${limits.json_values} JSON values` };
   }
   return null;
 }
@@ -129,7 +137,13 @@ export function refuseSocket(socket, status, reason, lingerMs) {
     return;
   }
   const body = JSON.stringify({ error: { type: "invalid_request_error", message: reason } });
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+    "\r\n",
+  ].join("\r\n");
   socket.end(head + body);
   setTimeout(() => socket.destroy(), lingerMs).unref();
 }

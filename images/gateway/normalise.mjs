@@ -14,10 +14,20 @@ export const RUN_MARK = "<acpbench-run>";
 const SYSTEM = new Set(["system", "instructions", "systemInstruction", "system_instruction"]);
 const SYSTEM_ROLES = new Set(["system", "developer"]);
 const TOOLS = new Set(["tools", "functions"]);
-// Ids of a person, an installation or a session. Of the body alone: deeper down they are a tool's arguments, or what it returned.
-const DROPPED = new Set(["client_metadata", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"]);
-// A mark for the provider's cache, which moves as a history grows: of a part that has a type, so that no tool's argument is one.
-const isMark = (node, key) => key === "cache_control" && (typeof node.type === "string" || typeof node.role === "string");
+// Ids of a person, an installation or a session. Of the body alone: deeper down they are a tool's arguments, or what it
+// returned.
+const DROPPED = new Set([
+  "client_metadata",
+  "metadata",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "safety_identifier",
+  "user",
+]);
+// A mark for the provider's cache, which moves as a history grows: of a part that has a type, so that no tool's
+// argument is one.
+const isMark = (node, key) =>
+  key === "cache_control" && (typeof node.type === "string" || typeof node.role === "string");
 const FEATURES = ["anthropic-beta", "anthropic-version", "openai-beta"];
 const SHOWN = 60;
 // Leaves of a request that are held against a recorded one: an agent's request may have a hundred thousand.
@@ -27,23 +37,63 @@ const AT = 200;
 const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 const CLOCK = "\\d{2}:\\d{2}(?::\\d{2}(?:[.,]\\d+)?)?";
 const BUILT_IN = {
-  reminders: [{ in: "all", pattern: "<system-reminder>[\\s\\S]*?</system-reminder>", becomes: "<system-reminder/>", hashed: "reminders", last: "</system-reminder>" }],
+  reminders: [
+    {
+      in: "all",
+      pattern: "<system-reminder>[\\s\\S]*?</system-reminder>",
+      becomes: "<system-reminder/>",
+      hashed: "reminders",
+      last: "</system-reminder>",
+    },
+  ],
   dates: [
     // ISO 8601, RFC 1123 and `date`, the listing of `ls -l`, a date in words.
-    { in: "all", pattern: `\\b20\\d{2}-[01]\\d-[0-3]\\d(?:[T ]${CLOCK}(?: ?(?:Z|[+-]\\d{2}:?\\d{2}))?)?`, becomes: "<date>" },
-    { in: "all", pattern: `\\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[ 0-3]?\\d ${MONTH}|${MONTH} [ 0-3]?\\d),?(?: \\d{4})? ${CLOCK}(?: [A-Z]{3,4})?(?: \\d{4})?`, becomes: "<date>" },
+    {
+      in: "all",
+      pattern: `\\b20\\d{2}-[01]\\d-[0-3]\\d(?:[T ]${CLOCK}(?: ?(?:Z|[+-]\\d{2}:?\\d{2}))?)?`,
+      becomes: "<date>",
+    },
+    {
+      in: "all",
+      pattern:
+        `\\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[ 0-3]?\\d ${MONTH}|${MONTH} [ 0-3]?\\d),?(?: \\d{4})? ` +
+        `${CLOCK}(?: [A-Z]{3,4})?(?: \\d{4})?`,
+      becomes: "<date>",
+    },
     { in: "all", pattern: `\\b${MONTH} [ 0-3]?\\d (?:${CLOCK}| \\d{4})`, becomes: "<date>" },
     { in: "all", pattern: `\\b${MONTH}[a-z]* [0-3]?\\d, 20\\d{2}`, becomes: "<date>" },
   ],
   // Also after a prefix: `msg_<uuid>`.
-  ids: [{ in: "all", pattern: "(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])", becomes: "<uuid>" }],
-  paths: [{ in: "all", pattern: "(?:/private)?(?:/var/tmp|/tmp|/dev/shm|/home/agent/tmp)/[^\\s\"'`<>()\\[\\],;]+", becomes: "<temporary-path>" }],
+  ids: [
+    {
+      in: "all",
+      pattern: "(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])",
+      becomes: "<uuid>",
+    },
+  ],
+  paths: [
+    {
+      in: "all",
+      pattern: "(?:/private)?(?:/var/tmp|/tmp|/dev/shm|/home/agent/tmp)/[^\\s\"'`<>()\\[\\],;]+",
+      becomes: "<temporary-path>",
+    },
+  ],
   durations: [
     { in: "tool_results", pattern: "\\b\\d+m\\d+(?:\\.\\d+)?s\\b", becomes: "<duration>" },
-    { in: "tool_results", pattern: "\\b\\d+(?:\\.\\d+)? ?(?:ns|us|\u00b5s|\u03bcs|ms|s|secs?|seconds?)\\b", becomes: "<duration>" },
-    { in: "tool_results", pattern: "(?<=\\bduration_ms\"?:? )\\d+(?:\\.\\d+)?", becomes: "<duration>" },
+    {
+      in: "tool_results",
+      pattern: "\\b\\d+(?:\\.\\d+)? ?(?:ns|us|\u00b5s|\u03bcs|ms|s|secs?|seconds?)\\b",
+      becomes: "<duration>",
+    },
+    { in: "tool_results", pattern: '(?<=\\bduration_ms"?:? )\\d+(?:\\.\\d+)?', becomes: "<duration>" },
   ],
-  processes: [{ in: "tool_results", pattern: "(?<=\\b(?:[Pp]?[Pp][Ii][Dd]s?|PGID|pgid|[Pp]rocess (?:[Gg]roup|ID|id))[\"']?(?:[:=] ?| ))\\d+\\b", becomes: "<process>" }],
+  processes: [
+    {
+      in: "tool_results",
+      pattern: "(?<=\\b(?:[Pp]?[Pp][Ii][Dd]s?|PGID|pgid|[Pp]rocess (?:[Gg]roup|ID|id))[\"']?(?:[:=] ?| ))\\d+\\b",
+      becomes: "<process>",
+    },
+  ],
 };
 
 /**
@@ -52,8 +102,12 @@ const BUILT_IN = {
  */
 export function rulesOf(declared) {
   return declared.flatMap((given) => {
-    if (typeof given === "string" && !(given in BUILT_IN)) throw new Error(`unknown normaliser ${given}; known: ${Object.keys(BUILT_IN).join(", ")}`);
-    return (typeof given === "string" ? BUILT_IN[given] : [given]).map((rule) => ({ ...rule, pattern: compiled(rule.pattern) }));
+    if (typeof given === "string" && !(given in BUILT_IN))
+      throw new Error(`unknown normaliser ${given}; known: ${Object.keys(BUILT_IN).join(", ")}`);
+    return (typeof given === "string" ? BUILT_IN[given] : [given]).map((rule) => ({
+      ...rule,
+      pattern: compiled(rule.pattern),
+    }));
   });
 }
 
@@ -68,7 +122,10 @@ function compiled(pattern) {
 
 // A result of a tool: Anthropic's block, a chat message of the role, a Responses item, a Gemini part.
 const isResult = (node) =>
-  node.type === "tool_result" || node.role === "tool" || /_call_output$/.test(String(node.type ?? "")) || "functionResponse" in node;
+  node.type === "tool_result" ||
+  node.role === "tool" ||
+  /_call_output$/.test(String(node.type ?? "")) ||
+  "functionResponse" in node;
 
 // An object in which a key `__proto__` is one like any other.
 const bare = () => Object.create(null);
@@ -111,7 +168,8 @@ class Normaliser {
     if (node === null || typeof node !== "object") return node;
     const result = inResult || isResult(node);
     const kept = bare();
-    for (const key of Object.keys(node).sort()) if (!isMark(node, key)) kept[key] = this.value(node[key], result, hashing);
+    for (const key of Object.keys(node).sort())
+      if (!isMark(node, key)) kept[key] = this.value(node[key], result, hashing);
     return kept;
   }
 
@@ -129,7 +187,10 @@ class Normaliser {
       else if (TOOLS.has(key)) {
         this.take("tools", this.value(json[key], false, true));
         kept[key] = [...names].sort();
-      } else kept[key] = Array.isArray(json[key]) ? json[key].map((item) => this.message(item)) : this.value(json[key], false);
+      } else
+        kept[key] = Array.isArray(json[key])
+          ? json[key].map((item) => this.message(item))
+          : this.value(json[key], false);
     }
     return kept;
   }
@@ -179,20 +240,28 @@ function around(recorded, asked) {
   let at = 0;
   while (at < recorded.length && at < asked.length && recorded[at] === asked[at]) at += 1;
   const from = Math.max(0, at - SHOWN / 2);
-  const cut = (text) => `${from > 0 ? "..." : ""}${text.slice(from, at + SHOWN)}${at + SHOWN < text.length ? "..." : ""}`;
+  const cut = (text) =>
+    `${from > 0 ? "..." : ""}${text.slice(from, at + SHOWN)}${at + SHOWN < text.length ? "..." : ""}`;
   return { character: at, recorded: cut(recorded), asked: cut(asked) };
 }
 
 /** The first leaves of a normalised request, by where they stand. */
 export const leavesOf = (request) => leaves(request, "", new Map());
 
-/** Every place in which the leaves of two normalised requests differ: {at, character, recorded, asked}; null: not there at all. */
+/**
+ * Every place in which the leaves of two normalised requests differ: {at, character, recorded, asked}; null: not there
+ * at all.
+ */
 export function differing(old, now) {
   const found = [];
   for (const at of new Set([...old.keys(), ...now.keys()])) {
     const [a, b] = [old.get(at) ?? null, now.get(at) ?? null];
     if (a === b) continue;
-    found.push(a === null || b === null ? { at, character: 0, recorded: a?.slice(0, 2 * SHOWN) ?? null, asked: b?.slice(0, 2 * SHOWN) ?? null } : { at, ...around(a, b) });
+    found.push(
+      a === null || b === null
+        ? { at, character: 0, recorded: a?.slice(0, 2 * SHOWN) ?? null, asked: b?.slice(0, 2 * SHOWN) ?? null }
+        : { at, ...around(a, b) },
+    );
   }
   return found;
 }

@@ -1,9 +1,10 @@
-// The second line behind key isolation: what is one of our keys, in any form, or looks like a key, is struck out before it
-// is written, and our keys out of an upstream's answer before an agent sees it (strike.mjs).
+// The second line behind key isolation: what is one of our keys, in any form, or looks like a key, is struck out before
+// it is written, and our keys out of an upstream's answer before an agent sees it (strike.mjs).
 //
-// The forms are those of runner/redaction/forms.py: plain, hex, base64 at any alignment; with escapes (percent, \u, \x, \/,
-// octal, HTML), interrupted by ends of lines, NUL or a terminal's escape sequences; up to three such layers. The shapes are
-// those of runner/config/keys.py. Each is tried with a canary by the tests. Bytes are looked at as latin1 text.
+// The forms are those of runner/redaction/forms.py: plain, hex, base64 at any alignment; with escapes (percent, \u, \x,
+// \/, octal, HTML), interrupted by ends of lines, NUL or a terminal's escape sequences; up to three such layers. The
+// shapes are those of runner/config/keys.py. Each is tried with a canary by the tests. Bytes are looked at as latin1
+// text.
 
 export const STRUCK = "***";
 const SHAPES = [
@@ -19,7 +20,8 @@ const LAYERS = 3;
 // Characters of a key at a text's end that are taken for it.
 const EDGE = 12;
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
-const CODE = "(?:u00|U000000)[0-7][0-9a-fA-F]|u\\{0{0,4}[0-7]?[0-9a-fA-F]\\}|x[0-7][0-9a-fA-F]|[01][0-7]{2}|[nr][ \\t]{0,256}";
+const CODE =
+  "(?:u00|U000000)[0-7][0-9a-fA-F]|u\\{0{0,4}[0-7]?[0-9a-fA-F]\\}|x[0-7][0-9a-fA-F]|[01][0-7]{2}|[nr][ \\t]{0,256}";
 const OTHERS = [
   "%[0-7][0-9a-fA-F]",
   "&(?:#0{0,5}[0-9]{1,3}|#[xX]0{0,5}[0-7]?[0-9a-fA-F]|amp|lt|gt|quot|apos);",
@@ -30,16 +32,33 @@ const OTHERS = [
 const ESCAPED = ["\\u", "\\U", "\\x", "\\0", "\\1", "%", "&", "\x1b"];
 const ESCAPES = new RegExp(`(?<!\\\\)\\\\+(?:${CODE})|${OTHERS}`, "g");
 // An escape that the next bytes may complete.
-const UNFINISHED = /(?:(?<!\\)\\+(?:u(?:0{1,2}[0-7]?)?|U0{0,6}[0-7]?|u\{[0-9a-fA-F]{0,6}|x[0-7]?|[01][0-7]?)?|%[0-7]?|&#?[0-9a-zA-Z]{0,8}|\x1b(?:\[[0-?]{0,32}[ -/]{0,4})?)$/;
+const UNFINISHED = new RegExp(
+  `(?:${[
+    "(?<!\\\\)\\\\+(?:u(?:0{1,2}[0-7]?)?|U0{0,6}[0-7]?|u\\{[0-9a-fA-F]{0,6}|x[0-7]?|[01][0-7]?)?",
+    "%[0-7]?",
+    "&#?[0-9a-zA-Z]{0,8}",
+    "\\x1b(?:\\[[0-?]{0,32}[ -/]{0,4})?",
+  ].join("|")})$`,
+);
 
-/** The forms of some secrets: `spans(text)` says where one is, as [from, to] in order; `hold(text)` from where its end may be one's beginning. */
+/**
+ * The forms of some secrets: `spans(text)` says where one is, as [from, to] in order; `hold(text)` from where its end
+ * may be one's beginning.
+ */
 export class Forms {
   constructor(secrets) {
-    const known = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST).sort((a, b) => b.length - a.length);
+    const known = [...new Set(secrets)]
+      .filter((secret) => secret.length >= SHORTEST)
+      .sort((a, b) => b.length - a.length);
     this.literals = [...new Set(known.flatMap(literals))];
     this.bare = this.literals.map((form) => bare(form));
-    const signs = [...new Set(this.literals.join(""))].filter((c) => !/[A-Za-z0-9 \\]/.test(c)).map((c) => `\\x${c.charCodeAt(0).toString(16)}`);
-    this.token = new RegExp(`(?<!\\\\)\\\\+(?:${CODE}${signs.length > 0 ? `|[${signs.join("")}]` : ""})|${OTHERS}`, "g");
+    const signs = [...new Set(this.literals.join(""))]
+      .filter((c) => !/[A-Za-z0-9 \\]/.test(c))
+      .map((c) => `\\x${c.charCodeAt(0).toString(16)}`);
+    this.token = new RegExp(
+      `(?<!\\\\)\\\\+(?:${CODE}${signs.length > 0 ? `|[${signs.join("")}]` : ""})|${OTHERS}`,
+      "g",
+    );
     this.firsts = new Set(this.literals.map((form) => form[0]));
     // Where a beginning of a key is looked for: no form is longer.
     this.tail = Math.max(16 * 1024, 16 * Math.max(0, ...this.literals.map((form) => form.length)));
@@ -60,7 +79,8 @@ export class Forms {
     const found = [];
     for (const [layer, back] of this.#layers(text)) {
       for (const form of this.literals) {
-        for (let at = layer.indexOf(form); at >= 0; at = layer.indexOf(form, at + form.length)) found.push([back(at, false), back(at + form.length, true)]);
+        for (let at = layer.indexOf(form); at >= 0; at = layer.indexOf(form, at + form.length))
+          found.push([back(at, false), back(at + form.length, true)]);
       }
     }
     return merged(found);
@@ -93,7 +113,9 @@ export class Forms {
 
   /** Length of the longest beginning of a form that `text` ends with. */
   beginning(text) {
-    const found = (this.ends.get(text.slice(-2)) ?? []).find(({ size, form }) => size <= text.length && text.endsWith(form.slice(0, size)));
+    const found = (this.ends.get(text.slice(-2)) ?? []).find(
+      ({ size, form }) => size <= text.length && text.endsWith(form.slice(0, size)),
+    );
     return found?.size ?? (this.firsts.has(text.slice(-1)) ? 1 : 0);
   }
 
@@ -103,9 +125,10 @@ export class Forms {
     return size >= EDGE ? [[text.length - size, text.length]] : [];
   }
 
-  // Yields [text, back(at, isEnd)] of the text and of each layer below it; `back` says where that was in the text itself.
+  // Yields [text, back(at, isEnd)] of the text and of each layer below it; `back` says where that was in the text
+  // itself.
   *#layers(text) {
-    let back = (at) => at;
+    let back = (at, _isEnd) => at;
     yield [text, back];
     for (let n = 0; n < LAYERS; n += 1) {
       const layer = undone(text, this.token);
@@ -124,7 +147,9 @@ function literals(secret) {
   const found = [secret, ...hex, ...hex.map((one) => one.toUpperCase())];
   for (const before of [0, 1, 2]) {
     // Only characters whose six bits are all the secret's own.
-    const core = Buffer.from("\0".repeat(before) + secret, "latin1").toString("base64").slice(Math.ceil((8 * before) / 6), Math.floor((8 * (before + secret.length)) / 6));
+    const core = Buffer.from("\0".repeat(before) + secret, "latin1")
+      .toString("base64")
+      .slice(Math.ceil((8 * before) / 6), Math.floor((8 * (before + secret.length)) / 6));
     found.push(core, core.replaceAll("+", "-").replaceAll("/", "_"));
   }
   return found;
@@ -138,7 +163,8 @@ function bare(text) {
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at];
     if (byte === 0x5c && (bytes[at + 1] === 0x6e || bytes[at + 1] === 0x72)) at += 1;
-    else if (byte !== 0x5c && byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d && byte !== 0) bytes[size++] = byte;
+    else if (byte !== 0x5c && byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d && byte !== 0)
+      bytes[size++] = byte;
   }
   return bytes.toString("latin1", 0, size);
 }
@@ -221,7 +247,9 @@ export function struck(text, spans) {
 }
 
 function shapes(text) {
-  const found = SHAPES.flatMap((shape) => [...text.matchAll(shape)].map((one) => [one.index, one.index + one[0].length]));
+  const found = SHAPES.flatMap((shape) =>
+    [...text.matchAll(shape)].map((one) => [one.index, one.index + one[0].length]),
+  );
   return [...found, ...[...text.matchAll(BEARER)].map((one) => [one.index + one[1].length, one.index + one[0].length])];
 }
 
@@ -231,13 +259,18 @@ export function redactor(secrets) {
   return (text) => struck(text, merged([...forms.spans(text), ...shapes(text)]));
 }
 
-/** Texts that belong together, as the chunks of an answer: what has a key's shape is struck out of all that it is cut over. */
+/**
+ * Texts that belong together, as the chunks of an answer: what has a key's shape is struck out of all that it is cut
+ * over.
+ */
 export function struckParts(texts) {
   const spans = merged(shapes(texts.join("")));
   if (spans.length === 0) return texts;
   let at = 0;
   return texts.map((text) => {
-    const mine = spans.filter(([start, end]) => end > at && start < at + text.length).map(([start, end]) => [Math.max(0, start - at), Math.min(text.length, end - at)]);
+    const mine = spans
+      .filter(([start, end]) => end > at && start < at + text.length)
+      .map(([start, end]) => [Math.max(0, start - at), Math.min(text.length, end - at)]);
     at += text.length;
     return struck(text, mine);
   });

@@ -28,7 +28,10 @@ function read(body, _path, continuations) {
     }
   }
   // Tools that the service runs itself (web_search, ...) cannot be called by an answer of ours.
-  const named = (type) => list(body.tools).filter((tool) => tool.type === type).map((tool) => String(tool.name));
+  const named = (type) =>
+    list(body.tools)
+      .filter((tool) => tool.type === type)
+      .map((tool) => String(tool.name));
   const freeform = named("custom");
   return history.view({
     model: body.model,

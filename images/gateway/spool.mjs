@@ -1,4 +1,5 @@
-// The bytes of one request or answer: in memory while they are few, else in a file, so that open requests cost no memory.
+// The bytes of one request or answer: in memory while they are few, else in a file, so that open requests cost no
+// memory.
 
 import { createHash } from "node:crypto";
 import { closeSync, createReadStream, openSync, readSync, rmSync, writeSync } from "node:fs";

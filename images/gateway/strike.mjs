@@ -1,10 +1,11 @@
-// Keys struck out of an upstream's answer on its way to an agent. A stream: bytes are held back only while they may be the
-// beginning of a key, so its pace stays.
+// Keys struck out of an upstream's answer on its way to an agent. A stream: bytes are held back only while they may be
+// the beginning of a key, so its pace stays.
 //
-// Bytes first: in every form that redact.mjs knows, over chunks cut anywhere. Then, in a stream of events, the pieces of the
-// model's text: no event may say a key, and all together do. Texts at one place of consecutive events (the path of keys to
-// it, with `type` and `index`) are one text. Looked for there are the forms without escapes; a piece of fewer than HELD
-// characters goes out at once, so that up to HELD - 1 characters of a key's beginning may have left before it is known.
+// Bytes first: in every form that redact.mjs knows, over chunks cut anywhere. Then, in a stream of events, the pieces
+// of the model's text: no event may say a key, and all together do. Texts at one place of consecutive events (the path
+// of keys to it, with `type` and `index`) are one text. Looked for there are the forms without escapes; a piece of
+// fewer than HELD characters goes out at once, so that up to HELD - 1 characters of a key's beginning may have left
+// before it is known.
 
 import { Forms, merged, struck } from "./redact.mjs";
 
@@ -22,8 +23,16 @@ export function striker(secrets, events) {
   if (forms.literals.length === 0) return { push: (bytes) => bytes, end: () => Buffer.alloc(0) };
   const stages = events ? [new Bytes(forms), new Events(forms)] : [new Bytes(forms)];
   return {
-    push: (bytes) => Buffer.from(stages.reduce((text, stage) => stage.push(text), bytes.toString("latin1")), "latin1"),
-    end: () => Buffer.from(stages.reduce((text, stage) => stage.push(text) + stage.end(), ""), "latin1"),
+    push: (bytes) =>
+      Buffer.from(
+        stages.reduce((text, stage) => stage.push(text), bytes.toString("latin1")),
+        "latin1",
+      ),
+    end: () =>
+      Buffer.from(
+        stages.reduce((text, stage) => stage.push(text) + stage.end(), ""),
+        "latin1",
+      ),
   };
 }
 
@@ -48,7 +57,10 @@ class Bytes {
   }
 
   #upto(cut, spans) {
-    const out = struck(this.text.slice(0, cut), spans.filter(([start]) => start < cut));
+    const out = struck(
+      this.text.slice(0, cut),
+      spans.filter(([start]) => start < cut),
+    );
     this.text = this.text.slice(cut);
     return out;
   }
@@ -103,7 +115,9 @@ class Events {
   }
 
   #release() {
-    const wanted = [...this.open.values()].filter(({ begun }) => begun.length >= HELD).flatMap(({ parts }) => parts.map(({ event }) => this.queue.indexOf(event)));
+    const wanted = [...this.open.values()]
+      .filter(({ begun }) => begun.length >= HELD)
+      .flatMap(({ parts }) => parts.map(({ event }) => this.queue.indexOf(event)));
     let keep = Math.min(this.queue.length, ...wanted.filter((index) => index >= 0));
     const held = this.queue.slice(keep).reduce((size, { text }) => size + text.length, 0);
     if (this.queue.length - keep > MOST_EVENTS || held > 16 * MOST) {
@@ -112,10 +126,18 @@ class Events {
       this.open.clear();
       keep = this.queue.length;
     }
-    return this.queue.splice(0, keep).map(({ text, sent, masks }) => {
-      const mine = merged(masks.map(([start, end]) => [Math.max(start, sent), end]).filter(([start, end]) => start < end));
-      return struck(text.slice(sent), mine.map(([start, end]) => [start - sent, end - sent]));
-    }).join("");
+    return this.queue
+      .splice(0, keep)
+      .map(({ text, sent, masks }) => {
+        const mine = merged(
+          masks.map(([start, end]) => [Math.max(start, sent), end]).filter(([start, end]) => start < end),
+        );
+        return struck(
+          text.slice(sent),
+          mine.map(([start, end]) => [start - sent, end - sent]),
+        );
+      })
+      .join("");
   }
 
   #event(event) {
@@ -156,7 +178,8 @@ class Events {
   }
 }
 
-// The texts of a JSON line that are no keys, in order, without their quotes; `place`: their path, with what tells their stream.
+// The texts of a JSON line that are no keys, in order, without their quotes; `place`: their path, with what tells their
+// stream.
 function strings(json) {
   const found = [];
   const stream = [];

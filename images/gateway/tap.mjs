@@ -7,13 +7,13 @@ import { Readable } from "node:stream";
 
 import { createServer as createAimock } from "@copilotkit/aimock";
 
-import { Session, isTaped } from "./cassette.mjs";
+import { isTaped, Session } from "./cassette.mjs";
 import { DIALECTS } from "./dialects.mjs";
 import { Door, socketOf } from "./door.mjs";
 import { CATCH_ALL, decide, serve } from "./factory.mjs";
 import { faultOf, gateOf, refusalOf } from "./faults.mjs";
 import { safeHeaders } from "./journal.mjs";
-import { MODEL_NAME, PATH, REASON, TOOLS, TOOL_NAME, limitsOf, short, tidy, unparsable } from "./limits.mjs";
+import { limitsOf, MODEL_NAME, PATH, REASON, short, TOOL_NAME, TOOLS, tidy, unparsable } from "./limits.mjs";
 import { outgoing } from "./outgoing.mjs";
 
 const RUN_PATH = /^\/r\/([A-Za-z0-9_-]+)(\/[^?]*)?(?:\?(.*))?$/;
@@ -23,7 +23,8 @@ const SETTLE_MS = 2000;
 const WATCH_MS = 1000;
 // Bodies above it are read one at a time, so that other runs' requests are answered in between.
 const LARGE_BODY = 256 * 1024;
-// What this process reads and leaves behind between two collections of garbage: left alone, Node would let more pile up.
+// What this process reads and leaves behind between two collections of garbage: left alone, Node would let more pile
+// up.
 const COLLECT_BYTES = 16e6;
 // Of what is said beside the conversation, aimock gets what is no longer than this.
 const SMALL = 4000;
@@ -49,7 +50,8 @@ class Exchange {
     this.served = null;
     // Over what aimock writes; null: it goes out as it is.
     this.rewrite = null;
-    // The fault that this answer meets, which request for its step this is (from 1), and what stands in aimock's way then.
+    // The fault that this answer meets, which request for its step this is (from 1), and what stands in aimock's way
+    // then.
     this.fault = null;
     this.attempt = null;
     this.gate = null;
@@ -64,10 +66,17 @@ class Exchange {
     this.held = 0;
     this.timer = null;
     this.taken = null;
-    // Of models that are no script: what the ledger says of the cassette, and what is to be done before its line is written.
+    // Of models that are no script: what the ledger says of the cassette, and what is to be done before its line is
+    // written.
     this.tape = null;
     this.conclude = null;
-    this.decision = { kind: "refused", rule: null, step: null, reason: "the request never came to its end", nearest: null };
+    this.decision = {
+      kind: "refused",
+      rule: null,
+      step: null,
+      reason: "the request never came to its end",
+      nearest: null,
+    };
     this.out = {};
     this.#capture();
   }
@@ -82,7 +91,10 @@ class Exchange {
     const { response } = this;
     const keep = (chunk, encoding) => {
       this.tFirstByte ??= now();
-      if (typeof chunk === "string") this.answer.write(Buffer.from(chunk, typeof encoding === "string" ? encoding : "utf8"));
+      if (typeof chunk === "string")
+        this.answer.write(
+          Buffer.from(chunk, typeof encoding === "string" ? /** @type {BufferEncoding} */ (encoding) : "utf8"),
+        );
       else if (chunk instanceof Uint8Array) this.answer.write(chunk);
     };
     for (const name of ["write", "end"]) {
@@ -105,7 +117,10 @@ class Exchange {
 
   reply(status, json, more = {}) {
     const text = json === null ? "" : JSON.stringify(json);
-    const headers = text === "" ? { "content-length": 0 } : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const headers =
+      text === ""
+        ? { "content-length": 0 }
+        : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
     // Not with writeHead: the entry could not read them back.
     for (const [name, value] of Object.entries({ ...headers, ...more })) this.response.setHeader(name, value);
     this.response.writeHead(status);
@@ -189,7 +204,9 @@ class Queue {
 }
 
 export class Tap {
-  /** `onMiss(run, reason, nearest)` is called for every miss; `upstreams` is the way out; sockets are made in `folder`. */
+  /**
+   * `onMiss(run, reason, nearest)` is called for every miss; `upstreams` is the way out; sockets are made in `folder`.
+   */
   static async create(journal, onMiss, upstreams, folder) {
     const aimock = await createAimock([CATCH_ALL], {
       // Not strict: strict turns thinking off for models it does not know, and answers 400 by its own rules.
@@ -210,8 +227,8 @@ export class Tap {
     this.programs = new Map();
     // Run -> its way in.
     this.doors = new Map();
-    // Run -> sub-agent, prompt and step -> requests for it so far, and the number of the first prompt it was asked for (agents may put
-    // prompts of their own before the user's). The one thing that answers depend on beside the request.
+    // Run -> sub-agent, prompt and step -> requests for it so far, and the number of the first prompt it was asked for
+    // (agents may put prompts of their own before the user's). The one thing that answers depend on beside the request.
     this.attempts = new Map();
     // Of the runs whose model is no script.
     this.sessions = new Map();
@@ -240,7 +257,10 @@ export class Tap {
     const steps = [...(program.steps ?? []), ...(program.subagents ?? []).flatMap((one) => one.steps)];
     for (const when of steps.map((step) => step.when)) patterns.push(when?.matches ?? "", when?.lacks ?? "");
     for (const pattern of patterns) new RegExp(pattern); // throws here, not in the middle of a run
-    const tools = { request: (request, response) => this.#handle(run, request, response), refused: (refusal) => this.#turnedAway(run, refusal) };
+    const tools = {
+      request: (request, response) => this.#handle(run, request, response),
+      refused: (refusal) => this.#turnedAway(run, refusal),
+    };
     const door = new Door(socketOf(this.folder, run), limits, tools);
     if (session !== null) this.sessions.set(run, session);
     this.programs.set(run, program);
@@ -277,7 +297,10 @@ export class Tap {
   #handle(run, request, response) {
     const door = this.doors.get(run);
     const seq = this.journal.next(run);
-    const exchange = new Exchange(request, response, { body: this.journal.spool(run, `${seq}.request`), answer: this.journal.spool(run, `${seq}.answer`) });
+    const exchange = new Exchange(request, response, {
+      body: this.journal.spool(run, `${seq}.request`),
+      answer: this.journal.spool(run, `${seq}.answer`),
+    });
     exchange.run = run;
     exchange.seq = seq;
     this.open.add(exchange);
@@ -314,7 +337,8 @@ export class Tap {
   #locate(exchange) {
     const found = RUN_PATH.exec(exchange.request.url);
     const { headers } = exchange.request;
-    const key = headers["x-api-key"] ?? headers["x-goog-api-key"] ?? (headers.authorization ?? "").replace(/^Bearer /i, "");
+    const key =
+      headers["x-api-key"] ?? headers["x-goog-api-key"] ?? (headers.authorization ?? "").replace(/^Bearer /i, "");
     const known = found?.[1] === exchange.run;
     if (known) {
       exchange.path = found[2] ?? "/";
@@ -328,20 +352,40 @@ export class Tap {
   #unwanted({ request, path }, door, known) {
     const { limits } = door;
     const { headers } = request;
-    if (door.requests > limits.requests) return { status: 429, limit: "requests", reason: `more than ${limits.requests} requests in one run` };
-    if (door.open > limits.open_requests) return { status: 429, limit: "open-requests", reason: `more than ${limits.open_requests} requests at once` };
-    if (door.unread > limits.unread_bytes) return { status: 429, limit: "unread", reason: `more than ${limits.unread_bytes} bytes of answers wait to be read` };
-    if (TRICK.test(path)) return { status: 404, limit: "path", reason: `not a path of this model: ${request.method} ${path}` };
+    if (door.requests > limits.requests)
+      return { status: 429, limit: "requests", reason: `more than ${limits.requests} requests in one run` };
+    if (door.open > limits.open_requests)
+      return { status: 429, limit: "open-requests", reason: `more than ${limits.open_requests} requests at once` };
+    if (door.unread > limits.unread_bytes)
+      return {
+        status: 429,
+        limit: "unread",
+        reason: `more than ${limits.unread_bytes} bytes of answers wait to be read`,
+      };
+    if (TRICK.test(path))
+      return { status: 404, limit: "path", reason: `not a path of this model: ${request.method} ${path}` };
     // "token": it names another run. Agents may ask for addresses of their own too.
     if (!known) return { status: 404, limit: path.startsWith("/r/") ? "token" : "unnamed", reason: "unknown run" };
-    if (headers.upgrade !== undefined) return { status: 400, limit: "upgrade", reason: `the protocol ${headers.upgrade} is not served` };
+    if (headers.upgrade !== undefined)
+      return { status: 400, limit: "upgrade", reason: `the protocol ${headers.upgrade} is not served` };
     const packed = (headers["content-encoding"] ?? "identity").trim().toLowerCase();
-    if (packed !== "identity" && packed !== "") return { status: 415, limit: "content-encoding", reason: `a request's body is packed (${packed}); only plain ones are served` };
-    return Number(headers["content-length"] ?? 0) > limits.request_bytes ? this.#tooLong(limits, headers["content-length"]) : null;
+    if (packed !== "identity" && packed !== "")
+      return {
+        status: 415,
+        limit: "content-encoding",
+        reason: `a request's body is packed (${packed}); only plain ones are served`,
+      };
+    return Number(headers["content-length"] ?? 0) > limits.request_bytes
+      ? this.#tooLong(limits, headers["content-length"])
+      : null;
   }
 
   #tooLong(limits, size) {
-    return { status: 413, limit: "request-bytes", reason: `a request of ${size} bytes; at most ${limits.request_bytes} are served (knob model_request_mb)` };
+    return {
+      status: 413,
+      limit: "request-bytes",
+      reason: `a request of ${size} bytes; at most ${limits.request_bytes} are served (knob model_request_mb)`,
+    };
   }
 
   #received(exchange, door, chunk) {
@@ -351,9 +395,20 @@ export class Tap {
     door.received += chunk.length;
     door.held += chunk.length;
     exchange.held += chunk.length;
-    if (exchange.held > limits.request_bytes) this.#over(exchange, this.#tooLong(limits, `more than ${limits.request_bytes}`));
-    else if (door.held > limits.held_bytes) this.#over(exchange, { status: 413, limit: "held-bytes", reason: `the run's open requests hold more than ${limits.held_bytes} bytes` });
-    else if (door.received > limits.total_bytes) this.#over(exchange, { status: 429, limit: "total-bytes", reason: `more than ${limits.total_bytes} bytes of requests in one run` });
+    if (exchange.held > limits.request_bytes)
+      this.#over(exchange, this.#tooLong(limits, `more than ${limits.request_bytes}`));
+    else if (door.held > limits.held_bytes)
+      this.#over(exchange, {
+        status: 413,
+        limit: "held-bytes",
+        reason: `the run's open requests hold more than ${limits.held_bytes} bytes`,
+      });
+    else if (door.received > limits.total_bytes)
+      this.#over(exchange, {
+        status: 429,
+        limit: "total-bytes",
+        reason: `more than ${limits.total_bytes} bytes of requests in one run`,
+      });
     else exchange.body.write(chunk);
   }
 
@@ -366,8 +421,8 @@ export class Tap {
   }
 
   /**
-   * Refuse a request by a bound. What its client still sends is thrown away, so that it gets to read the answer; one that goes
-   * on sending gets the answer after a while, and is cut off after another.
+   * Refuse a request by a bound. What its client still sends is thrown away, so that it gets to read the answer; one
+   * that goes on sending gets the answer after a while, and is cut off after another.
    */
   #over(exchange, { status, limit, reason }) {
     if (exchange.limit !== null || !this.open.has(exchange)) return;
@@ -399,7 +454,9 @@ export class Tap {
     }, linger).unref();
   }
 
-  /** A connection was refused, or what came over it was no request; true where an open request of its is ended with it. */
+  /**
+   * A connection was refused, or what came over it was no request; true where an open request of its is ended with it.
+   */
   #turnedAway(run, { status, limit, reason, socket, head }) {
     const exchange = [...this.open].find((one) => one.request.socket === socket && !one.request.complete);
     if (exchange !== undefined) {
@@ -413,8 +470,14 @@ export class Tap {
     const last = door.refused();
     if (last) limit = "refusals";
     if (door.refusals <= door.limits.refusals) {
-      const [, method = "", url = ""] = /^([A-Za-z]+) (\S+)/.exec((head ?? Buffer.alloc(0)).subarray(0, PATH).toString("latin1")) ?? [];
-      this.journal.write(run, this.#bare(run, { status, limit, reason, method, path: url.replace(`/r/${run}`, "").split("?")[0] }), this.journal.spool(run, "none"), this.journal.spool(run, "none"));
+      const [, method = "", url = ""] =
+        /^([A-Za-z]+) (\S+)/.exec((head ?? Buffer.alloc(0)).subarray(0, PATH).toString("latin1")) ?? [];
+      this.journal.write(
+        run,
+        this.#bare(run, { status, limit, reason, method, path: url.replace(`/r/${run}`, "").split("?")[0] }),
+        this.journal.spool(run, "none"),
+        this.journal.spool(run, "none"),
+      );
     }
     if (last) setTimeout(() => door.close(), WATCH_MS).unref();
     return false;
@@ -422,10 +485,37 @@ export class Tap {
 
   #bare(run, { status, limit, reason, method, path }) {
     const t = now();
-    const nothing = { rule: null, step: null, subagent: null, skipped: [], fault: null, attempt: null, model: null, stream: false, tools: [], calls: [], usage: null, nearest: null, tape: null };
+    const nothing = {
+      rule: null,
+      step: null,
+      subagent: null,
+      skipped: [],
+      fault: null,
+      attempt: null,
+      model: null,
+      stream: false,
+      tools: [],
+      calls: [],
+      usage: null,
+      nearest: null,
+      tape: null,
+    };
     const times = { t_request_ns: t, t_request_end_ns: t, t_first_byte_ns: t, t_response_end_ns: t };
     const message = { request: { headers: {} }, response: { headers: {} } };
-    return { seq: this.journal.next(run), run, kind: "refused", method, path: short(path, PATH), status, reason, limit, aborted: false, ...nothing, ...times, ...message };
+    return {
+      seq: this.journal.next(run),
+      run,
+      kind: "refused",
+      method,
+      path: short(path, PATH),
+      status,
+      reason,
+      limit,
+      aborted: false,
+      ...nothing,
+      ...times,
+      ...message,
+    };
   }
 
   /** Cut off clients that do not take their answers. */
@@ -478,9 +568,11 @@ export class Tap {
     const decision = decide(program, asked);
     exchange.decision = decision;
     exchange.view = asked.view === null ? null : kept(asked.view);
-    if (decision.kind === "main" && decision.subagent === null) this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
+    if (decision.kind === "main" && decision.subagent === null)
+      this.firstPrompts.set(exchange.run, asked.firstPrompt ?? asked.view.prompts);
     if (decision.type === "miss") this.#miss(exchange, decision);
-    else if (decision.type === "refused") exchange.reply(404, DIALECTS[program.dialect].error(404, short(decision.reason, REASON)));
+    else if (decision.type === "refused")
+      exchange.reply(404, DIALECTS[program.dialect].error(404, short(decision.reason, REASON)));
     else if (decision.type === "plain") exchange.reply(decision.status, decision.json);
     else if (!this.#refuses(exchange, program)) this.#toAimock(exchange, program, asked.json);
   }
@@ -509,10 +601,16 @@ export class Tap {
   #toAimock(exchange, program, json) {
     const dialect = DIALECTS[program.dialect];
     const inner = Readable.from([Buffer.from(JSON.stringify(outline(json)), "utf8")]);
-    inner.method = "POST";
-    inner.url = dialect.route(exchange.path);
-    inner.headers = { host: "gateway", "content-type": "application/json", "x-request-id": `req_${exchange.decision.response.id}` };
-    inner.socket = exchange.request.socket;
+    Object.assign(inner, {
+      method: "POST",
+      url: dialect.route(exchange.path),
+      headers: {
+        host: "gateway",
+        "content-type": "application/json",
+        "x-request-id": `req_${exchange.decision.response.id}`,
+      },
+      socket: exchange.request.socket,
+    });
     exchange.rewrite = outgoing(dialect, exchange.decision);
     exchange.served = serve(program, exchange.decision, exchange.view, () => {
       this.aimock.emit("request", inner, exchange.response);
@@ -521,7 +619,11 @@ export class Tap {
 
   #miss(exchange, { reason, nearest }, status = 400) {
     exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest };
-    const message = short(`${this.sessions.has(exchange.run) ? "REPLAY" : "SCRIPT"} MISS: ${reason}${nearest === null ? "" : ` (nearest: ${nearest})`}`, REASON);
+    const message = short(
+      `${this.sessions.has(exchange.run) ? "REPLAY" : "SCRIPT"} MISS: ${reason}` +
+        (nearest === null ? "" : ` (nearest: ${nearest})`),
+      REASON,
+    );
     const dialect = DIALECTS[this.programs.get(exchange.run).dialect];
     if (!exchange.response.headersSent) exchange.reply(status, dialect.error(status, message));
     else exchange.response.destroy();
@@ -548,7 +650,13 @@ export class Tap {
       } catch (problem) {
         // One request's trouble, not the other runs'.
         process.stderr.write(`request ${exchange.seq}: ${problem.stack}\n`);
-        exchange.decision = { kind: "miss", rule: null, step: null, reason: `the gateway failed: ${problem.message}`, nearest: null };
+        exchange.decision = {
+          kind: "miss",
+          rule: null,
+          step: null,
+          reason: `the gateway failed: ${problem.message}`,
+          nearest: null,
+        };
       }
       // Beyond the last refusal nothing is written any more: there may be any number of them.
       if (exchange.refusal <= (door?.limits.refusals ?? Infinity)) {
@@ -570,7 +678,8 @@ export class Tap {
       exchange.decision = { ...exchange.decision, kind: "fault", calls: [], usage: null };
     }
     if (served !== null && exchange.finished && (!served.asked || response.statusCode !== 200)) {
-      const reason = `aimock answered ${response.statusCode} ${served.asked ? "to the script's answer" : "without asking the script"}`;
+      const manner = served.asked ? "to the script's answer" : "without asking the script";
+      const reason = `aimock answered ${response.statusCode} ${manner}`;
       exchange.decision = { kind: "miss", rule: null, step: null, reason, nearest: null };
       this.onMiss(exchange.run, reason, null);
     }
@@ -586,8 +695,8 @@ function parse(text) {
   }
 }
 
-// What aimock gets of a request: what shapes the form of an answer. Its contents are the script's, so that the conversation,
-// which may be megabytes, need not be read once more.
+// What aimock gets of a request: what shapes the form of an answer. Its contents are the script's, so that the
+// conversation, which may be megabytes, need not be read once more.
 const CONVERSATION = {
   messages: { role: "user", content: "-" },
   input: { role: "user", content: "-" },

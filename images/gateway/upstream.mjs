@@ -1,7 +1,7 @@
 // The way out, for the models `capture` and `live`: which hosts, with which key, and how much of it.
 //
-// All of it comes in one private file that only this container mounts; it is read once and removed, so that the keys stand
-// in this process's memory alone. Neither a program nor an agent can name a host.
+// All of it comes in one private file that only this container mounts; it is read once and removed, so that the keys
+// stand in this process's memory alone. Neither a program nor an agent can name a host.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
@@ -15,12 +15,34 @@ import { redactor } from "./redact.mjs";
 
 const CONNECT_MS = 15_000;
 // Asked for none, some servers and proxies pack an answer all the same.
-const UNPACK = { gzip: createUnzip, "x-gzip": createUnzip, deflate: createUnzip, br: createBrotliDecompress, zstd: createZstdDecompress };
-const UNTRUSTED = new Set(["DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_GET_ISSUER_CERT", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "UNABLE_TO_VERIFY_LEAF_SIGNATURE"]);
+const UNPACK = {
+  gzip: createUnzip,
+  "x-gzip": createUnzip,
+  deflate: createUnzip,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+const UNTRUSTED = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
 // Of the text in which an upstream says why it refuses.
 const SAID = 200;
 // What an agent says to the model's API; all else (its key, addresses, traces) ends here.
-const FORWARDED = ["accept", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "anthropic-version", "content-type", "openai-beta", "originator", "user-agent", "x-app"];
+const FORWARDED = [
+  "accept",
+  "anthropic-beta",
+  "anthropic-dangerous-direct-browser-access",
+  "anthropic-version",
+  "content-type",
+  "openai-beta",
+  "originator",
+  "user-agent",
+  "x-app",
+];
 // What the API says to an agent; in a replay it is told the same.
 const RETURNED = ["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
 const AUTH = {
@@ -58,7 +80,12 @@ export function origin(base) {
 
 /** Why an upstream is to blame for an answer of this kind, as a user reads it; null: it is not, or not yet. */
 export function blame(status, text) {
-  const refuses = status === 401 || status === 403 ? "it refuses the key" : status === 407 || status === 429 || status >= 500 ? "it does not answer the model's way" : null;
+  const refuses =
+    status === 401 || status === 403
+      ? "it refuses the key"
+      : status === 407 || status === 429 || status >= 500
+        ? "it does not answer the model's way"
+        : null;
   if (refuses === null) return null;
   const said = text.replace(/\s+/g, " ").trim().slice(0, SAID);
   return `status ${status}, ${refuses}${said === "" ? "" : `: ${said}`}`;
@@ -68,11 +95,19 @@ export function blame(status, text) {
 export function trouble(problem) {
   const words = problem.message || problem.code || String(problem);
   // Node's own advice (after a ";") is for whoever starts it.
-  return UNTRUSTED.has(problem.code) ? `${words.split(";")[0]}; name its authority's certificate by 'ca:' in the model's file` : words;
+  return UNTRUSTED.has(problem.code)
+    ? `${words.split(";")[0]}; name its authority's certificate by 'ca:' in the model's file`
+    : words;
 }
 
 // `*` stands for any run of characters.
-const fits = (glob, name) => new RegExp(`^${glob.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*")}$`).test(name);
+const fits = (glob, name) =>
+  new RegExp(
+    `^${glob
+      .split("*")
+      .map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"))
+      .join(".*")}$`,
+  ).test(name);
 
 /** What one upstream may cost in this sweep; what was spent survives the process. */
 class Budget {
@@ -90,9 +125,11 @@ class Budget {
   refusal(model) {
     for (const name of ["requests", "tokens", "money"]) {
       const limit = this.limits[name] ?? null;
-      if (limit !== null && this.spent[name] >= limit) return `${name}: ${round(this.spent[name])} of ${limit} are spent`;
+      if (limit !== null && this.spent[name] >= limit)
+        return `${name}: ${round(this.spent[name])} of ${limit} are spent`;
     }
-    if ((this.limits.money ?? null) !== null && this.price(model) === null) return `money: there is no price for model ${model}`;
+    if ((this.limits.money ?? null) !== null && this.price(model) === null)
+      return `money: there is no price for model ${model}`;
     return null;
   }
 
@@ -105,7 +142,8 @@ class Budget {
     this.spent.tokens += usage.input + usage.cacheRead + usage.cacheWrite + usage.output;
     const price = this.price(model);
     if (price !== null) {
-      const cached = usage.cacheRead * (price.cache_read ?? price.input) + usage.cacheWrite * (price.cache_write ?? price.input);
+      const cached =
+        usage.cacheRead * (price.cache_read ?? price.input) + usage.cacheWrite * (price.cache_write ?? price.input);
       this.spent.money += (usage.input * price.input + usage.output * price.output + cached) / PER;
     }
     return null;
@@ -116,8 +154,9 @@ const round = (value) => Math.round(value * 1e6) / 1e6;
 
 export class Upstreams {
   /**
-   * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, ca, silence_s, budget, prices}}} or null; `folder` keeps what was
-   * spent; `onSpent(reason)` is called when a budget ends, `onLost(run, reason)` when a request got no answer.
+   * `given` = {upstreams: {id: {base_url, socket, allow, key, auth, ca, silence_s, budget, prices}}} or null; `folder`
+   * keeps what was spent; `onSpent(reason)` is called when a budget ends, `onLost(run, reason)` when a request got no
+   * answer.
    */
   constructor(given, folder, onSpent, onLost) {
     this.byId = new Map(Object.entries(given?.upstreams ?? {}));
@@ -139,17 +178,25 @@ export class Upstreams {
     for (const [id, one] of this.byId) {
       // Made once: a few hundred certificates take a while to read.
       const trusted = one.ca ? { secureContext: createSecureContext({ ca: [...rootCertificates, one.ca] }) } : {};
-      this.agents.set(id, { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true, ...trusted }) });
-      this.budgets.set(id, new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }));
+      this.agents.set(id, {
+        "http:": new http.Agent({ keepAlive: true }),
+        "https:": new https.Agent({ keepAlive: true, ...trusted }),
+      });
+      this.budgets.set(
+        id,
+        new Budget(one.budget ?? {}, one.prices ?? {}, spent[id] ?? { requests: 0, tokens: 0, money: 0 }),
+      );
     }
   }
 
   /** Throws unless `id` is an upstream of this sweep whose address is on its own allow-list. */
   check(id) {
     const one = this.byId.get(id);
-    if (one === undefined) throw new Error(`no upstream ${id} in this sweep; there are: ${[...this.byId.keys()].join(", ") || "none"}`);
+    if (one === undefined)
+      throw new Error(`no upstream ${id} in this sweep; there are: ${[...this.byId.keys()].join(", ") || "none"}`);
     const there = one.socket === null ? origin(one.base_url) : one.base_url;
-    if (!one.allow.includes(there)) throw new Error(`upstream ${id}: ${there} is not on its allow-list (${one.allow.join(", ")})`);
+    if (!one.allow.includes(there))
+      throw new Error(`upstream ${id}: ${there} is not on its allow-list (${one.allow.join(", ")})`);
     return one;
   }
 
@@ -186,15 +233,18 @@ export class Upstreams {
 
   #keep() {
     const aside = `${this.file}.new`;
-    writeFileSync(aside, JSON.stringify(Object.fromEntries([...this.budgets].map(([id, budget]) => [id, budget.spent]))));
+    writeFileSync(
+      aside,
+      JSON.stringify(Object.fromEntries([...this.budgets].map(([id, budget]) => [id, budget.spent]))),
+    );
     renameSync(aside, this.file);
   }
 
   /**
    * Send one request. `asked` = {dialect, method, path (with query), headers, body (a spool)}.
-   * Resolves to {status, headers, body: a stream, destroyed where the answer ends too soon; why(): then the reason; pause() and
-   * resume() for whom it goes to, whose silence is not the upstream's}, as the answer begins; rejects where there is none: the upstream cannot be reached, keeps silent, sends elsewhere. `abort` is
-   * told how to give up.
+   * Resolves to {status, headers, body: a stream, destroyed where the answer ends too soon; why(): then the reason;
+   * pause() and resume() for whom it goes to, whose silence is not the upstream's}, as the answer begins; rejects where
+   * there is none: the upstream cannot be reached, keeps silent, sends elsewhere. `abort` is told how to give up.
    */
   async send(id, asked, abort) {
     const one = this.check(id);
@@ -203,13 +253,16 @@ export class Upstreams {
     const headers = { "accept-encoding": "identity", "content-length": asked.body.size };
     for (const name of FORWARDED) if (name in asked.headers) headers[name] = asked.headers[name];
     if (typeof one.key === "string") headers[auth.header] = `${auth.scheme}${one.key}`;
+    // The agent's own key may stand in the query; it was masked there.
+    const askedPath = asked.path.replace(/([?&])key=\*\*\*(?:&|$)/g, "$1").replace(/[?&]$/, "");
     const options = {
       method: asked.method,
       headers,
-      // The agent's own key may stand in the query; it was masked there.
-      path: `${base.pathname.replace(/\/$/, "")}${asked.path.replace(/([?&])key=\*\*\*(?:&|$)/g, "$1").replace(/[?&]$/, "")}`,
+      path: `${base.pathname.replace(/\/$/, "")}${askedPath}`,
       agent: this.agents.get(id)[base.protocol],
-      ...(one.socket === null ? { host: base.hostname.replace(/^\[|\]$/g, ""), port: base.port } : { socketPath: one.socket }),
+      ...(one.socket === null
+        ? { host: base.hostname.replace(/^\[|\]$/g, ""), port: base.port }
+        : { socketPath: one.socket }),
     };
     const call = (base.protocol === "https:" ? https : http).request;
     let request;
@@ -221,7 +274,12 @@ export class Upstreams {
     for (;;) {
       request = call(options);
       try {
-        return await answered(request, base.protocol === "https:" ? "secureConnect" : "connect", one.silence_s, asked.body);
+        return await answered(
+          request,
+          base.protocol === "https:" ? "secureConnect" : "connect",
+          one.silence_s,
+          asked.body,
+        );
       } catch (problem) {
         // A kept connection that the upstream closed while the request was on its way: it was not asked yet.
         if (given || !request.reusedSocket || problem.code !== "ECONNRESET") throw problem;
@@ -233,7 +291,10 @@ export class Upstreams {
 function answered(request, connected, silence, body) {
   return new Promise((done, failed) => {
     let why = "it ended its answer in the middle";
-    const timer = setTimeout(() => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
+    const timer = setTimeout(
+      () => request.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)),
+      CONNECT_MS,
+    );
     // Of the socket: neither side said anything.
     request.setTimeout(silence * 1000, () => {
       why = `silent for ${silence} s`;
@@ -264,7 +325,8 @@ function answered(request, connected, silence, body) {
       clearTimeout(timer);
       failed(problem);
     });
-    // Also where the upstream answers and hangs up before it has read all: its answer counts, or the request's own error.
+    // Also where the upstream answers and hangs up before it has read all: its answer counts, or the request's own
+    // error.
     pipeline(body.stream(), request, () => {});
   });
 }
@@ -277,7 +339,9 @@ function opened(answer) {
     const to = String(headers.location ?? "nowhere").split(/[?#]/)[0];
     throw new Error(`it redirects (${status}) to ${to}; if that is meant, make it the model's base_url`);
   }
-  const packed = String(headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  const packed = String(headers["content-encoding"] ?? "identity")
+    .trim()
+    .toLowerCase();
   if (packed === "identity" || packed === "") return { status, headers, body: answer };
   if (!(packed in UNPACK)) throw new Error(`its answer is packed in a way that is not known: ${packed}`);
   const body = UNPACK[packed]();

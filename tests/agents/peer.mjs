@@ -1,7 +1,7 @@
-// An independent peer: an agent on the official TypeScript ACP SDK 2.x that uses every callback of its client and judges
-// it. The counterpart of peer.py, on another implementation of the protocol; it runs in the image `peer-typescript`.
-// `~/.peer.json` holds {"repair": <text of src/semver.js>}; with the argument `ask` or `wait` it stops there until the
-// client cancels.
+// An independent peer: an agent on the official TypeScript ACP SDK 2.x that uses every callback of its client and
+// judges it. The counterpart of peer.py, on another implementation of the protocol; it runs in the image
+// `peer-typescript`. `~/.peer.json` holds {"repair": <text of src/semver.js>}; with the argument `ask` or `wait` it
+// stops there until the client cancels.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
@@ -53,7 +53,12 @@ async function updates(client) {
     { sessionUpdate: "compaction_update", compactionId: "c1", status: "completed" },
     { sessionUpdate: "compaction_summary_chunk", compactionId: "c1", content: text },
     { sessionUpdate: "tool_call", toolCallId: "call-1", title: "Look", kind: "read", status: "pending" },
-    { sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "completed", content: [{ type: "content", content: text }] },
+    {
+      sessionUpdate: "tool_call_update",
+      toolCallId: "call-1",
+      status: "completed",
+      content: [{ type: "content", content: text }],
+    },
   ]) {
     await tell(client, update);
   }
@@ -65,7 +70,8 @@ async function files(client) {
   const path = `${cwd}/package.json`;
   const disk = readFileSync(path, "utf8");
   const lines = disk.split(/(?<=\n)/);
-  const read = async (part) => (await client.request(on.fs.readTextFile, { sessionId: session, path, ...part })).content;
+  const read = async (part) =>
+    (await client.request(on.fs.readTextFile, { sessionId: session, path, ...part })).content;
   const trimmed = (given) => given.replace(/\n+$/, "");
   demand((await read({})) === disk, "a file is read whole");
   demand((await read({ line: 2 })) === lines.slice(1).join(""), "a file is read from a line on, counted from 1");
@@ -138,7 +144,14 @@ async function terminals(client) {
   output = await three.currentOutput();
   demand(output.output === "begun\n", "the output of a killed command is still there");
   const shown = { type: "terminal", terminalId: three.id };
-  const update = { sessionUpdate: "tool_call", toolCallId: "call-3", title: "Run", kind: "execute", status: "completed", content: [shown] };
+  const update = {
+    sessionUpdate: "tool_call",
+    toolCallId: "call-3",
+    title: "Run",
+    kind: "execute",
+    status: "completed",
+    content: [shown],
+  };
   await tell(client, update);
   await three.release();
 }
@@ -148,10 +161,21 @@ async function terminals(client) {
 async function form(client) {
   const properties = { part: { type: "string", enum: ["source", "tests"] }, sure: { type: "boolean", default: true } };
   const requestedSchema = { type: "object", properties, required: ["part"] };
-  const reply = await client.request(on.elicitation.create, { sessionId: session, mode: "form", message: "Which part?", requestedSchema });
+  const reply = await client.request(on.elicitation.create, {
+    sessionId: session,
+    mode: "form",
+    message: "Which part?",
+    requestedSchema,
+  });
   demand(reply.action === "accept", "a form is accepted, as the policy says");
   demand(reply.content.part === "source" && reply.content.sure === true, "a form comes back filled in");
-  const page = { sessionId: session, mode: "url", message: "Go there", elicitationId: "e1", url: "https://example.invalid/" };
+  const page = {
+    sessionId: session,
+    mode: "url",
+    message: "Go there",
+    elicitationId: "e1",
+    url: "https://example.invalid/",
+  };
   demand((await client.request(on.elicitation.create, page)).action === "accept", "a page to visit is accepted too");
   await client.notify(on.elicitation.complete, { elicitationId: "e1" });
 }
@@ -180,7 +204,11 @@ async function cancelledWait(client) {
 async function askTheModel() {
   const body = { model: "peer", max_tokens: 100, messages: [{ role: "user", content: "go" }], tools: [] };
   const headers = { "content-type": "application/json", "x-api-key": "none" };
-  const answer = await fetch(`${process.env.MODEL_URL}/v1/messages`, { method: "POST", headers, body: JSON.stringify(body) });
+  const answer = await fetch(`${process.env.MODEL_URL}/v1/messages`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(body),
+  });
   await answer.json();
 }
 
@@ -210,7 +238,10 @@ acp
   }))
   .onRequest(serve.session.new, ({ params }) => {
     cwd = params.cwd;
-    const availableModes = [{ id: "plain", name: "Plain" }, { id: "other", name: "Other" }];
+    const availableModes = [
+      { id: "plain", name: "Plain" },
+      { id: "other", name: "Other" },
+    ];
     return { sessionId: session, modes: { currentModeId: "plain", availableModes } };
   })
   .onRequest(serve.session.prompt, prompt)

@@ -1,5 +1,6 @@
-// Runs in a container of the gateway's image, beside the gateway: asks it and a bare aimock in turn, and prints the times as
-// one JSON object. Arguments: the gateway's socket, the run's token, requests of each kind (0: none), streams at once.
+// Runs in a container of the gateway's image, beside the gateway: asks it and a bare aimock in turn, and prints the
+// times as one JSON object. Arguments: the gateway's socket, the run's token, requests of each kind (0: none), streams
+// at once.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +17,8 @@ const bare = spawn(
     "-e",
     `import { createServer } from "@copilotkit/aimock";
      const text = "x".repeat(320);
-     const fixture = { match: { predicate: () => true }, chunkSize: 32, response: async () => ({ content: text, usage: { input_tokens: 1, output_tokens: 1 } }) };
+     const response = async () => ({ content: text, usage: { input_tokens: 1, output_tokens: 1 } });
+     const fixture = { match: { predicate: () => true }, chunkSize: 32, response };
      const mock = await createServer([fixture], { strict: false, journalMaxEntries: 1, logLevel: "silent" });
      await new Promise((done) => mock.server.close(done));
      mock.server.listen(${JSON.stringify(BARE)}, () => process.stdout.write("ready"));`,
@@ -33,13 +35,23 @@ const body = (stream, note) =>
     stream,
     system: "s".repeat(40_000),
     messages: [{ role: "user", content: note }],
-    tools: Array.from({ length: 25 }, (_, n) => ({ name: `Tool${n}`, description: "d".repeat(2000), input_schema: { type: "object" } })),
+    tools: Array.from({ length: 25 }, (_, n) => ({
+      name: `Tool${n}`,
+      description: "d".repeat(2000),
+      input_schema: { type: "object" },
+    })),
   });
 
 function ask(agent, socketPath, path, text) {
   return new Promise((done, failed) => {
     const start = process.hrtime.bigint();
-    const sent = request({ agent, socketPath, path, method: "POST", headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) } });
+    const sent = request({
+      agent,
+      socketPath,
+      path,
+      method: "POST",
+      headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
+    });
     sent.on("error", failed);
     sent.on("response", (response) => {
       const parts = [];
@@ -59,7 +71,10 @@ const targets = {
   gateway: { agent: new Agent({ keepAlive: true }), socketPath: socket, path: `/r/${token}/v1/messages` },
 };
 const found = {};
-for (const [kind, stream] of [["stream", true], ["whole", false]]) {
+for (const [kind, stream] of [
+  ["stream", true],
+  ["whole", false],
+]) {
   const text = body(stream, "hello");
   found[kind] = { aimock: [], gateway: [] };
   const rounds = Number(times) === 0 ? 0 : WARM_UP + Number(times);

@@ -40,7 +40,7 @@ def test_both_locks_agree() -> None:
     assert {name: dev.get(name) for name in runtime} == runtime
 
 
-@pytest.mark.parametrize("script", [".setup/setup.sh", ".ci/run"])
+@pytest.mark.parametrize("script", [".setup/setup.sh", ".setup/javascript/check.sh", ".ci/run"])
 def test_scripts_parse_and_may_be_run(script: str) -> None:
     path = ROOT / script
     assert path.stat().st_mode & 0o111
@@ -65,3 +65,15 @@ def test_make_help_lists_every_target() -> None:
         "help", "setup", "sweep", "test", "long", "agents", "lint", "chaos", "floods", "forgery", "soak", "images",
         "doctor", "clean",
     }  # fmt: skip
+
+
+def test_javascript_is_as_narrow_as_python() -> None:
+    """biome breaks code at 120 columns, but neither comments nor texts."""
+    files = [*(ROOT / "images").glob("*/*.mjs"), *(ROOT / "tests").rglob("*.mjs")]
+    assert files
+    wide = {f"{path.relative_to(ROOT)}:{number}" for path in files for number in wide_lines(path)}
+    assert wide == set()
+
+
+def wide_lines(path: Path) -> list[int]:
+    return [number for number, line in enumerate(path.read_text("utf-8").splitlines(), 1) if len(line) > 120]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -65,6 +66,16 @@ def test_make_help_lists_every_target() -> None:
         "help", "setup", "sweep", "test", "long", "agents", "lint", "chaos", "floods", "forgery", "soak", "images",
         "doctor", "clean",
     }  # fmt: skip
+
+
+def test_news_fragments_make_a_changelog() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "1.2.3", "--date", "2026-01-01"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "## 1.2.3 (2026-01-01)" in done.stdout.splitlines()
+    fragments = list((ROOT / ".github/changes").glob("*.md"))
+    assert done.stdout.count("\n- ") == len(fragments) > 0
 
 
 def test_javascript_is_as_narrow_as_python() -> None:

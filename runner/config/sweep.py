@@ -68,6 +68,8 @@ class Sweep(Config):
     #: Before the first run the package registries are asked about all our pins, as `acpbench adapters check` does, and
     #: their answer is kept with the sweep (adapters-check.json). Where they cannot be reached, that is what is kept.
     ask_registries: bool = False
+    #: Figures of a published study by the id of its claim: the column beside ours in `acpbench findings`.
+    published: dict[Id, str] = {}
     #: What `acpbench compare`, `sweep --confirm` and `nightly` hold against what.
     compare: Comparison | None = None
 

@@ -7,11 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from pydantic import ConfigDict
+
 from runner.analysis.flaky import flaky
+from runner.config.base import Config, Id
+from runner.config.loader import load as load_file
+from runner.config.nearest import suggest
 from runner.errors import AcpbenchError
 from runner.records.store import SweepDir
 from runner.study import advertised
-from runner.study.claims import CLAIMS
+from runner.study.claims import CLAIMS, LEFT_OPEN
 from runner.study.damaged import told
 from runner.study.model import Finding, Findings
 from runner.study.rules import (
@@ -33,6 +38,7 @@ from runner.study.rules import (
 from runner.study.runs import Study, load
 from runner.study.verdicts import few
 from runner.text.encoding import repaired
+from runner.text.files import is_there
 
 RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
     names.findings,
@@ -57,13 +63,17 @@ def _said(study: Study, rule: Callable[[Study], list[Finding]]) -> list[Finding]
     return told(study.runs, lambda: rule(study))
 
 
-def build(directory: Path) -> Findings:
-    """The findings of a sweep. Raises UsageError for what cannot be read, naming the file."""
+def build(directory: Path, published: Path | None = None) -> Findings:
+    """The findings of a sweep. Raises UsageError for what cannot be read, naming the file.
+
+    published: the configuration of a sweep whose published figures are shown where the sweep's own names none.
+    """
     loaded = load(directory)
+    figures = _published(directory / "sweep.yaml") or (_published(published) if published is not None else {})
     order = {identity: number for number, identity in enumerate(CLAIMS)}
     excluded = dict(loaded.excluded)
     found = [
-        finding
+        finding.model_copy(update={"published": figures.get(finding.id, LEFT_OPEN)})
         for study in loaded.studies
         for finding in sorted(_judged(study, excluded), key=lambda one: order[one.id])
     ]
@@ -84,6 +94,24 @@ def build(directory: Path) -> Findings:
     )
     # What a rule took from a raw log may be no Unicode.
     return Findings.model_validate(repaired(whole.model_dump()))
+
+
+class _PublishedFigures(Config):
+    """The part of a sweep's configuration that is read here: the rest may be that of another version of ours."""
+
+    model_config = ConfigDict(extra="ignore")
+    published: dict[Id, str] = {}
+
+
+def _published(config: Path) -> dict[str, str]:
+    """The published figures that a sweep's configuration names, {} where there is no such file."""
+    if not is_there(config):
+        return {}
+    loaded = load_file(config, _PublishedFigures)
+    for identity in loaded.value.published:
+        if identity not in CLAIMS:
+            raise loaded.error(("published", identity), f"no claim has the id '{identity}'{suggest(identity, CLAIMS)}")
+    return loaded.value.published
 
 
 def _judged(study: Study, excluded: dict[str, str]) -> Iterator[Finding]:

@@ -67,7 +67,8 @@ class Finding(Part):
     id: str
     adapter: str
     claim: str
-    published: str
+    #: From the configuration of the study; see `runner.study.build`.
+    published: str = ""
     measured: Measured
     verdict: Judgement
     #: Why the verdict is not plainly `holds`: the limits, the counter-example, what is missing. One sentence each.

@@ -37,7 +37,6 @@ def finding(
         id=identity,
         adapter=study.adapter,
         claim=claim.claim,
-        published=claim.published,
         measured=Measured(
             text=text,
             figures={name: counts[name] for name in shown} | (figures or {}),

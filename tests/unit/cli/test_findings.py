@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from runner.cli import main
+from runner.config.loader import load
+from runner.config.sweep import Sweep
+from runner.errors import ConfigError
+from runner.study.build import build
+from runner.study.claims import CLAIMS
 from tests.unit.study.lab import Lab, study
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +79,37 @@ def test_what_is_not_there_is_one_line(
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_published_figures_are_those_of_the_sweeps_own_configuration(directory: Path, tmp_path: Path) -> None:
+    own = "id: a-study\narms: [{adapters: [a], surfaces: [acp], fixtures: [f], models: [scripted/x]}]\n"
+    copied = tmp_path / "copied"
+    shutil.copytree(directory, copied)
+    (copied / "sweep.yaml").write_text(f"{own}published: {{veto: 3 of 3}}\n")
+    assert published(copied)["veto"] == "3 of 3"
+    assert published(copied)["own-io"] == "left open"
+    # An older sweep's names none: those of the study that is shipped.
+    (copied / "sweep.yaml").write_text(own)
+    assert published(copied)["own-io"] == "0 calls in 11 ACP runs"
+    (copied / "sweep.yaml").unlink()
+    assert published(copied)["own-io"] == "0 calls in 11 ACP runs"
+
+
+def test_a_published_figure_of_no_claim_is_a_line(directory: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(directory, copied)
+    own = "id: a-study\narms: [{adapters: [a], surfaces: [acp], fixtures: [f], models: [scripted/x]}]\n"
+    (copied / "sweep.yaml").write_text(f"{own}published: {{vetto: 3 of 3}}\n")
+    with pytest.raises(ConfigError, match=r"sweep.yaml:3: no claim has the id 'vetto'; did you mean 'veto'"):
+        build(copied)
+
+
+def test_the_shipped_study_names_known_claims_only() -> None:
+    shipped = load(ROOT / "configs/sweeps/study.yaml", Sweep).value.published
+    assert set(shipped) <= set(CLAIMS)
+    assert len(shipped) == 29
+
+
+def published(folder: Path) -> dict[str, str]:
+    found = build(folder, ROOT / "configs/sweeps/study.yaml").findings
+    return {finding.id: finding.published for finding in found}

@@ -163,7 +163,9 @@ class Client:
     def receive(self, raw: bytes, seq: int, t_ns: int) -> list[Event]:
         """One line of the agent's stdout, without LF. Raises ProtocolViolation (see above), after noting why."""
         if len(raw) > self._max_message_bytes:
-            self.note(f.MESSAGE_TOO_LARGE, f"{len(raw)} bytes, parsed are {self._max_message_bytes}", seq)
+            self.note(
+                f.MESSAGE_TOO_LARGE, f"a line of {len(raw)} bytes; at most {self._max_message_bytes} are parsed", seq
+            )
             return []
         message = jsonrpc.decode(raw)
         for note in message.notes:

@@ -111,9 +111,15 @@ class ToolCalls:
         found: list[Finding] = []
         for call in self.calls.values():
             if not call.final and not call.cancelled:
-                found.append(Finding(f.TOOL_CALL_NOT_FINAL, f"{call.id}: last status {call.status}", call.last_seq))
+                found.append(
+                    Finding(
+                        f.TOOL_CALL_NOT_FINAL, f"tool call {call.id} ended with status {call.status}", call.last_seq
+                    )
+                )
             if call.kind is None:
-                found.append(Finding(f.TOOL_CALL_WITHOUT_KIND, f"{call.id}: no kind in any message", call.first_seq))
+                found.append(
+                    Finding(f.TOOL_CALL_WITHOUT_KIND, f"tool call {call.id}: no message gives its kind", call.first_seq)
+                )
         return found
 
     def _input(self, call: ToolCall, fields: Mapping[str, Any], size: int, seq: int) -> list[Finding]:
@@ -143,15 +149,31 @@ def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[F
     """Counts the sighting; gives what is out of order about it."""
     if source == "permission":
         call.asks += 1
-        return [] if known else [Finding(f.PERMISSION_FOR_UNKNOWN_CALL, f"{call.id}: first seen in an ask", seq)]
+        return (
+            []
+            if known
+            else [
+                Finding(
+                    f.PERMISSION_FOR_UNKNOWN_CALL,
+                    f"tool call {call.id}: session/request_permission is the first to name it",
+                    seq,
+                )
+            ]
+        )
     if source == "tool_call":
         twice = call.announced
         call.announced = True
-        return [Finding(f.TOOL_CALL_ANNOUNCED_TWICE, f"{call.id}: tool_call again", seq)] if twice else []
+        return (
+            [Finding(f.TOOL_CALL_ANNOUNCED_TWICE, f"tool call {call.id}: a second tool_call announces it", seq)]
+            if twice
+            else []
+        )
     if call.announced or call.orphaned:
         return []
     call.orphaned = True
-    return [Finding(f.UPDATE_BEFORE_TOOL_CALL, f"{call.id}: tool_call_update without tool_call", seq)]
+    return [
+        Finding(f.UPDATE_BEFORE_TOOL_CALL, f"tool call {call.id}: a tool_call_update came before any tool_call", seq)
+    ]
 
 
 def _words(call: ToolCall, fields: Mapping[str, Any]) -> None:
@@ -173,7 +195,13 @@ def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: Abs
         if item["type"] != "terminal" or not isinstance(terminal, str):
             continue
         if _keep(call.terminals, terminal) and terminal not in terminals:
-            found.append(Finding(f.FOREIGN_TERMINAL, f"{call.id}: terminal {terminal} is not the client's", seq))
+            found.append(
+                Finding(
+                    f.FOREIGN_TERMINAL,
+                    f"tool call {call.id}: shows terminal {terminal}, which the client never created",
+                    seq,
+                )
+            )
     return found
 
 
@@ -197,4 +225,4 @@ def _status(call: ToolCall, fields: Mapping[str, Any], seq: int) -> list[Finding
         return []
     if RANK[status] > RANK[before]:
         return []
-    return [Finding(f.STATUS_BACKWARDS, f"{call.id}: {before} -> {status}", seq)]
+    return [Finding(f.STATUS_BACKWARDS, f"tool call {call.id}: status {status} after {before}", seq)]

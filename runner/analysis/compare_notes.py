@@ -41,7 +41,7 @@ def comparison_warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alph
             ended = ", ".join(f"{count} {outcome}" for outcome, count in arm.outcomes.items())
             yield Warning(
                 id="unexpected-outcome",
-                message=f"{arm.name}: {arm.unexpected} of {arm.planned} cells did not end as expected ({ended})",
+                message=f"{arm.name}: {arm.unexpected} of {arm.planned} planned runs did not end as expected ({ended})",
             )
         yield from (warning for warning in arm.warnings if warning.id == TIMES_LEFT_OUT)
     yield from _flaky(pairs)

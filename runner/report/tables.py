@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from runner.analysis.report import Arm, Exact, Report, Sampled
 from runner.analysis.stats import range_coverage
 from runner.evidence import metrics
+from runner.records.finding_texts import DESCRIPTIONS
 from runner.report.text import clipped
 from runner.text.visible import SENTENCE, one_line
 
@@ -20,6 +21,9 @@ VARIES = "*"
 
 #: Longest text of a cell, longest name of an arm; most rows of what was found. JSON has all.
 _CELL, _LABEL, _ROWS = 100, 220, 200
+#: Counts that differ between the runs of one arm: the warning's id, and how many of them are named in the notes.
+_VARYING: Final = "nondeterministic"
+_VARYING_NAMED = 5
 #: Warnings of one id that are said: an agent with a thousand tools has a thousand that differ.
 _OF_AN_ID = 50
 
@@ -83,21 +87,31 @@ def notes(report: Report) -> list[str]:
     found = [*_coverage(report), *_outcomes(report), *_compared(report), *_turns(report)]
     counts: Counter[str] = Counter()
     for arm in report.arms:
+        found += _varying(arm)
         for warning in arm.warnings:
-            if warning.id == "insufficient":
+            if warning.id in ("insufficient", _VARYING):
                 continue
             counts[warning.id] += 1
             if counts[warning.id] <= _OF_AN_ID:
-                own = warning.id == "nondeterministic"
-                found.append(f"{warning.id}: {f'{arm.name}: ' if own else ''}{warning.message}.")
+                found.append(f"{warning.id}: {warning.message}.")
     found += [
         f"{name}: {count - _OF_AN_ID} more (--format json has all)."
         for name, count in counts.items()
         if count > _OF_AN_ID
     ]
     if any(cell(arm).endswith(VARIES) for _, cell in _COUNTS for arm in report.arms):
-        found.append(f"{VARIES} differs between the runs of its arm.")
+        found.append(f"{VARIES} differs between the runs of its row.")
     return [one_line(note, 5 * SENTENCE) for note in dict.fromkeys(found)]
+
+
+def _varying(arm: Arm) -> list[str]:
+    """One sentence on all counts that differ between the runs of an arm, those that a reader knows by name first."""
+    varying = sorted((w.metric for w in arm.warnings if w.id == _VARYING and w.metric is not None), key=metrics.rank)
+    if not varying:
+        return []
+    named = clipped([f"{name} ({', '.join(map(str, arm.exact[name].values))})" for name in varying], _VARYING_NAMED)
+    verb = "differs" if len(varying) == 1 else "differ"
+    return [f"{_VARYING}: {arm.name}: {len(varying)} of {len(arm.exact)} counts {verb} between its runs: {named}."]
 
 
 def sampled_text(found: Sampled | None, digits: int = 0) -> str:
@@ -199,10 +213,11 @@ def _findings(head: str, labels: Sequence[str], arms: Sequence[Arm]) -> list[She
             having = [value for value in found.values if value]
             if prefix == "findings" and having:
                 text = exact_text(Exact.of(having))
-                rows.append((label, one_line(identity, _CELL), f"{len(having)}/{len(found.values)}", text))
+                meaning = DESCRIPTIONS.get(identity, "")
+                rows.append((label, one_line(identity, _CELL), f"{len(having)}/{len(found.values)}", text, meaning))
     if len(rows) > _ROWS:
-        rows = [*rows[:_ROWS], (f"({len(rows) - _ROWS} more rows: --format json has all)", "", "", "")]
-    return [Sheet("Findings", (head, "finding", "runs", "in a run"), tuple(rows))] if rows else []
+        rows = [*rows[:_ROWS], (f"({len(rows) - _ROWS} more rows: --format json has all)", "", "", "", "")]
+    return [Sheet("Findings", (head, "finding", "runs", "in a run", "which means"), tuple(rows))] if rows else []
 
 
 def _names(arm: Arm) -> str:
@@ -240,13 +255,13 @@ def _outcomes(report: Report) -> list[str]:
     planned = sum(arm.planned for arm in report.arms)
     unexpected = sum(arm.unexpected for arm in report.arms)
     if not unexpected:
-        return [f"All {planned} cells ended as expected."]
+        return [f"All {planned} planned runs ended as expected."]
     counts: dict[str, int] = {}
     for arm in report.arms:
         for outcome, count in arm.outcomes.items():
             counts[outcome] = counts.get(outcome, 0) + count
     listed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    return [f"{unexpected} of {planned} cells did not end as expected ({listed})."]
+    return [f"{unexpected} of {planned} planned runs did not end as expected ({listed})."]
 
 
 def _compared(report: Report) -> list[str]:

@@ -59,7 +59,7 @@ def headline(found: Compared) -> str:
     if found.exit == 64:
         said = "not comparable"
     elif found.exit == 1:
-        said = "; ".join(["cells missing or not as expected", *moved])
+        said = "; ".join(["planned runs are missing or did not end as expected", *moved])
     elif moved:
         said = "; ".join(moved)
     elif any(verdict.gated and verdict.verdict == "insufficient" for verdict in found.verdicts):

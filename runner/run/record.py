@@ -118,7 +118,9 @@ def _read_cli(
     cli = parse(inputs.launch.parser, output_lines(frames, findings), kinds_of(inputs.adapter))
     findings.extend(cli.findings)
     if lines := observed.cut.get("frames"):
-        message = f"{lines} lines of output are beyond what is kept (knob frames_cap_mb): nothing is known of them"
+        message = (
+            f"{lines} lines of output were not kept (knobs.frames_cap_mb raises the limit), so nothing is known of them"
+        )
         findings.append(Finding(id=EVIDENCE_CUT, message=message))
     turns.append(turn_of(cli, observed.spawn_ns))
     return cli
@@ -127,7 +129,8 @@ def _read_cli(
 def _cut_findings(conversation: Conversation) -> list[Finding]:
     if not conversation.left_out:
         return []
-    message = f"{conversation.left_out} messages are in the log and beyond what the metrics are made of"
+    why = "above the memory that metrics may take"
+    message = f"{conversation.left_out} messages are in the log and in no metric: they are {why}"
     return [Finding(id=EVIDENCE_CUT, message=message)]
 
 

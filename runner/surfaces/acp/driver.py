@@ -149,7 +149,10 @@ class AcpDriver(Driver):
         self._note_crash()
         self.result.ledger, self.result.buffers = self._documents.close()
         if left_out := self._callbacks.buffers.left_out:
-            self.note("evidence-cut", f"{left_out} writes through the client are beyond those in the ledger")
+            self.note(
+                "evidence-cut",
+                f"{left_out} writes through the client are above the number that a record lists",
+            )
         self._client.finish()
         log = self._client.findings
         for finding in log.kept:

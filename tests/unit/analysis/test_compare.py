@@ -223,7 +223,7 @@ def test_exit_codes_and_what_outranks_what() -> None:
     assert judge(good, arm({"tool_calls": [9]}, slow, policy="x")).exit == 2
     found = judge(good, broken)
     assert found.exit == 1
-    assert "1 of 4 cells did not end as expected (3 passed, 1 missing)" in found.warnings[0].message
+    assert "1 of 4 planned runs did not end as expected (3 passed, 1 missing)" in found.warnings[0].message
     assert judge(good, good, missing=1).exit == 1
     refused = judge(good, broken, likeness=Likeness(["knobs: 1 -> 2"]))
     assert refused.exit == 64

@@ -58,7 +58,7 @@ def test_every_run_is_a_dot() -> None:
 def test_it_says_what_the_terminal_says() -> None:
     found = checked(render(plain(), [moved()])).text
     for said in (
-        "All 9 cells ended as expected.",
+        "All 9 planned runs ended as expected.",
         "1950 [1755-2145]",
         "changed-exact: tool_calls",
         "1.248 [1.238-1.259]",

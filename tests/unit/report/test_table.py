@@ -42,4 +42,4 @@ def test_an_agents_words_do_not_steer_the_terminal() -> None:
 
 
 def test_a_report_without_arms() -> None:
-    assert "All 0 cells ended as expected." in table.render(Report(sweep="empty", lock={}, arms=[]))
+    assert "All 0 planned runs ended as expected." in table.render(Report(sweep="empty", lock={}, arms=[]))

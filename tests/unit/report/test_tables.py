@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from runner.analysis.aggregate import build
-from runner.analysis.report import Exact, Report, Sampled
+from runner.analysis.report import Exact, Report, Sampled, Warning
+from runner.records.finding_texts import DESCRIPTIONS
 from runner.report.tables import exact_text, notes, page, sampled_text
 from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, plain, run, runs, troubled
 
@@ -103,9 +104,9 @@ def test_what_ranges_are_worth() -> None:
 
 
 def test_outcomes() -> None:
-    assert note(plain(), "All 9 cells ended as expected.") is not None
-    assert note(troubled(), "2 of 9 cells") == (
-        "2 of 9 cells did not end as expected (1 missing, 7 passed, 1 task-failed)."
+    assert note(plain(), "All 9 planned runs ended as expected.") is not None
+    assert note(troubled(), "2 of 9 planned runs") == (
+        "2 of 9 planned runs did not end as expected (1 missing, 7 passed, 1 task-failed)."
     )
 
 
@@ -169,7 +170,7 @@ def test_every_warning_is_said() -> None:
     said = " ".join(notes(troubled()))
     for warning in ("earlier-attempt", "nondeterministic", "unexpected-outcome", "missing-cell", "different-builds"):
         assert f"{warning}: " in said
-    assert "* differs between the runs of its arm." in said
+    assert "* differs between the runs of its row." in said
     assert "* differs" not in " ".join(notes(plain()))
 
 
@@ -203,7 +204,22 @@ def test_findings_have_a_table_where_there_are_some() -> None:
         "findings.not-json": Exact.of([0, 0]),
     }
     (sheet,) = [sheet for sheet in page(found).sheets if sheet.title == "Findings"]
-    assert sheet.rows == (("acp", "late-update", "1/2", "2"), ("acp", "tool-call-without-kind", "2/2", "3"))
+    assert sheet.rows == (
+        ("acp", "late-update", "1/2", "2", DESCRIPTIONS["late-update"]),
+        ("acp", "tool-call-without-kind", "2/2", "3", DESCRIPTIONS["tool-call-without-kind"]),
+    )
+
+
+def test_what_varies_in_an_arm_is_one_note_with_the_known_names_first() -> None:
+    found = two()
+    names = [f"tools_offered.t{number}" for number in range(40)] + ["stop_reason", "tool_calls"]
+    for name in names:
+        found.arms[0].exact[name] = Exact.of([1, 2])
+        found.arms[0].warnings.append(Warning(id="nondeterministic", message="x", metric=name))
+    (said,) = [line for line in notes(found) if line.startswith("nondeterministic")]
+    start = f"nondeterministic: {found.arms[0].name}: 42 of {len(found.arms[0].exact)} counts differ between its runs: "
+    assert said.startswith(f"{start}tool_calls (1, 2), stop_reason (1, 2), tools_offered.t0 (1, 2)")
+    assert said.endswith("and 37 more.")
 
 
 def test_cancelled_turns_have_a_table_of_their_own() -> None:

@@ -47,7 +47,9 @@ def test_headlines() -> None:
     assert headline(unlike()) == "monday -> tuesday: not comparable"
     # 1 outranks 2, so it is said first.
     found = moved().model_copy(update={"exit": 1})
-    assert headline(found).startswith("a-sweep: cells missing or not as expected; changed-exact: tool_calls; regressed")
+    assert headline(found).startswith(
+        "a-sweep: planned runs are missing or did not end as expected; changed-exact: tool_calls; regressed"
+    )
 
 
 def test_whose_figures_a_confirmed_verdict_has() -> None:

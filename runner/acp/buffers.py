@@ -9,13 +9,18 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 from hashlib import sha1
-from typing import Final
+from typing import ClassVar, Final
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """One fs/write_text_file that was carried out. Hashes are git blob hashes; `before` is None for a new file."""
+class MediatedWrite:
+    """One fs/write_text_file that was carried out. Hashes are git blob hashes; `before` is None for a new file.
 
+    It stands in a record as it is.
+    """
+
+    #: A reader of records never overlooks what a writer meant.
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     path: str
     before: str | None
     after: str
@@ -70,7 +75,7 @@ class EditorBuffers:
 
     def __init__(self) -> None:
         self._documents: dict[str, _Document] = {}
-        self.ledger: list[Write] = []
+        self.ledger: list[MediatedWrite] = []
         #: Writes beyond those in the ledger.
         self.left_out = 0
 
@@ -113,14 +118,14 @@ class EditorBuffers:
         document.seen = True
         return select_lines(document.text, line, limit)
 
-    def write(self, path: str, text: str, before: str | None, seq: int, t_ns: int) -> Write:
+    def write(self, path: str, text: str, before: str | None, seq: int, t_ns: int) -> MediatedWrite:
         """Records a write after the disk took it (an editor saves at once): `before` is the disk's hash until then."""
         document = self._documents.get(_key(path))
         unsaved = document is not None and document.unsaved
         unseen = unsaved and document is not None and not document.seen
         if document is not None:
             self._documents[_key(path)] = _Document(text, unsaved=False, seen=True)
-        entry = Write(_key(path), before, blob_hash(text), seq, t_ns, unsaved, unseen)
+        entry = MediatedWrite(_key(path), before, blob_hash(text), seq, t_ns, unsaved, unseen)
         if len(self.ledger) < MAX_WRITES:
             self.ledger.append(entry)
         else:

@@ -43,7 +43,7 @@ from runner.acp import incoming, responses
 from runner.acp.events import Event, Initialized
 from runner.acp.findings import FindingLog
 from runner.acp.policy import Decision
-from runner.acp.state import CANCELLED, PROTOCOL_VERSION, OpenRequest, Pending, Session, Stamp, State
+from runner.acp.state import CANCELLED, PROTOCOL_VERSION, ConnectionState, OpenRequest, Pending, SessionState, Stamp
 from runner.acp.toolcalls import ToolCalls
 from runner.errors import InfraError
 from runner.wire import jsonrpc
@@ -58,7 +58,7 @@ class Client:
     """One connection. `capabilities` is sent as clientCapabilities and gates what the agent may call."""
 
     def __init__(self, capabilities: Mapping[str, Any], *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        self._state = State(capabilities)
+        self._state = ConnectionState(capabilities)
         self._max_message_bytes = max_message_bytes
         #: Id of the last request of ours; its event carries the same. None before the first.
         self.last_id: Id = None
@@ -204,7 +204,7 @@ class Client:
         return self._state.initialized
 
     @property
-    def sessions(self) -> Mapping[str, Session]:
+    def sessions(self) -> Mapping[str, SessionState]:
         """The sessions that an answer opened, by id."""
         return self._state.sessions
 
@@ -232,7 +232,7 @@ class Client:
         """Requests of ours that have no response, oldest first."""
         return list(self._state.pending.values())
 
-    def _session(self, session_id: str) -> Session:
+    def _session(self, session_id: str) -> SessionState:
         session = self._state.sessions.get(session_id)
         if session is None:
             raise LocalProtocolError(f"session {session_id!r} is not open")

@@ -80,7 +80,7 @@ class PeerError(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update(Event):
+class SessionUpdate(Event):
     """session/update. `update` is params.update; `turn` is the turn it is attributed to, None before the first."""
 
     session_id: str

@@ -135,7 +135,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FrameFinding:
     """One fact. `seq` is the frame it rests on, None where it rests on the absence of one."""
 
     id: str
@@ -148,7 +148,7 @@ class FindingLog:
 
     def __init__(self, keep: int = 100) -> None:
         self._keep = keep
-        self.kept: list[Finding] = []
+        self.kept: list[FrameFinding] = []
         self.counts: Counter[str] = Counter()
 
     def add(self, id: str, message: str, seq: int | None = None) -> None:
@@ -156,8 +156,8 @@ class FindingLog:
         DESCRIPTIONS[id]
         self.counts[id] += 1
         if self.counts[id] <= self._keep:
-            self.kept.append(Finding(id, message[:MAX_WORDS], seq))
+            self.kept.append(FrameFinding(id, message[:MAX_WORDS], seq))
 
-    def extend(self, findings: list[Finding]) -> None:
+    def extend(self, findings: list[FrameFinding]) -> None:
         for finding in findings:
             self.add(finding.id, finding.message, finding.seq)

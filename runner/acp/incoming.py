@@ -14,10 +14,10 @@ from runner.acp.events import (
     Phase,
     Refused,
     RequestCancelled,
-    Update,
+    SessionUpdate,
 )
 from runner.acp.findings import MAX_WORDS
-from runner.acp.state import CANCELLED, OPENING, REOPENING, OpenRequest, Session, Stamp, State
+from runner.acp.state import CANCELLED, OPENING, REOPENING, ConnectionState, OpenRequest, SessionState, Stamp
 from runner.acp.toolcalls import Source
 from runner.wire import jsonrpc
 
@@ -25,7 +25,7 @@ from runner.wire import jsonrpc
 _SOURCES: Final[dict[str, Source]] = {"tool_call": "tool_call", "tool_call_update": "tool_call_update"}
 
 
-def on_request(state: State, message: jsonrpc.Request, stamp: Stamp) -> Event:
+def on_request(state: ConnectionState, message: jsonrpc.Request, stamp: Stamp) -> Event:
     """Gate, then params, then the event of the method."""
     _note_oddities(state, message, stamp.seq)
     method, params = message.method, message.params
@@ -47,7 +47,7 @@ def on_request(state: State, message: jsonrpc.Request, stamp: Stamp) -> Event:
     )
 
 
-def _note_oddities(state: State, message: jsonrpc.Request, seq: int) -> None:
+def _note_oddities(state: ConnectionState, message: jsonrpc.Request, seq: int) -> None:
     if message.id is None:
         state.note(f.NULL_ID, f"{message.method} with the id null", seq)
     if message.id in state.open:
@@ -56,7 +56,7 @@ def _note_oddities(state: State, message: jsonrpc.Request, seq: int) -> None:
         state.note(f.REQUEST_BEFORE_INITIALIZE, f"{message.method} before initialize was answered", seq)
 
 
-def _refusal(state: State, method: str, params: Any) -> tuple[int, str, str] | None:
+def _refusal(state: ConnectionState, method: str, params: Any) -> tuple[int, str, str] | None:
     """Code, finding and words where the request is not to be served; None where it is."""
     if method not in gates.METHODS:
         finding = f.EXTENSION_REQUEST if method.startswith("_") else f.UNKNOWN_METHOD
@@ -68,7 +68,7 @@ def _refusal(state: State, method: str, params: Any) -> tuple[int, str, str] | N
     return None if problem is None else (jsonrpc.INVALID_PARAMS, f.BAD_PARAMS, f"{method}: {problem}")
 
 
-def _refuse(state: State, message: jsonrpc.Request, refusal: tuple[int, str, str], stamp: Stamp) -> Refused:
+def _refuse(state: ConnectionState, message: jsonrpc.Request, refusal: tuple[int, str, str], stamp: Stamp) -> Refused:
     code, finding, words = refusal
     state.note(finding, words, stamp.seq)
     return Refused(
@@ -82,7 +82,7 @@ def _refuse(state: State, message: jsonrpc.Request, refusal: tuple[int, str, str
     )
 
 
-def _check_session(state: State, session_id: Any, method: str, seq: int) -> Session | None:
+def _check_session(state: ConnectionState, session_id: Any, method: str, seq: int) -> SessionState | None:
     """The session named; noted where it is not open. Such a request is served: sub-agents may have ids of their own."""
     session = state.sessions.get(session_id) if isinstance(session_id, str) else None
     if session is None and session_id is not None:
@@ -91,7 +91,7 @@ def _check_session(state: State, session_id: Any, method: str, seq: int) -> Sess
 
 
 def _on_permission(
-    state: State, request: OpenRequest, params: dict[str, Any], session: Session | None, stamp: Stamp
+    state: ConnectionState, request: OpenRequest, params: dict[str, Any], session: SessionState | None, stamp: Stamp
 ) -> PermissionRequest:
     """After session/cancel the answer is `cancelled`, as the spec demands of every open ask."""
     call = params["toolCall"]
@@ -110,7 +110,7 @@ def _on_permission(
     )
 
 
-def on_notification(state: State, message: jsonrpc.Notification, stamp: Stamp) -> list[Event]:
+def on_notification(state: ConnectionState, message: jsonrpc.Notification, stamp: Stamp) -> list[Event]:
     """session/update and $/cancel_request have events of their own; the rest is `Notified`."""
     method, params = message.method, message.params
     if method == "session/update":
@@ -125,7 +125,7 @@ def on_notification(state: State, message: jsonrpc.Notification, stamp: Stamp) -
     return [Notified(seq=stamp.seq, t_ns=stamp.t_ns, method=method, params=params)]
 
 
-def _on_update(state: State, params: Any, stamp: Stamp) -> list[Event]:
+def _on_update(state: ConnectionState, params: Any, stamp: Stamp) -> list[Event]:
     fields = params if isinstance(params, dict) else {}
     session_id, update = fields.get("sessionId"), fields.get("update")
     kind = update.get("sessionUpdate") if isinstance(update, dict) else None
@@ -141,7 +141,7 @@ def _on_update(state: State, params: Any, stamp: Stamp) -> list[Event]:
         state.observe(source, session_id, update, stamp)
     session = state.sessions.get(session_id)
     return [
-        Update(
+        SessionUpdate(
             seq=stamp.seq,
             t_ns=stamp.t_ns,
             session_id=session_id,
@@ -154,13 +154,13 @@ def _on_update(state: State, params: Any, stamp: Stamp) -> list[Event]:
     ]
 
 
-def _replays(state: State, session_id: str) -> bool:
+def _replays(state: ConnectionState, session_id: str) -> bool:
     """Whether an update of this session tells the past again, as session/load demands."""
     pending = state.pending.values()
     return any(one.session_id == session_id for one in pending if one.method in REOPENING)
 
 
-def _phase(state: State, session_id: str, kind: str, seq: int) -> Phase:
+def _phase(state: ConnectionState, session_id: str, kind: str, seq: int) -> Phase:
     """The update's phase; noted where it is out of order."""
     opening = [pending for pending in state.pending.values() if pending.method in OPENING]
     if _replays(state, session_id):
@@ -178,7 +178,7 @@ def _phase(state: State, session_id: str, kind: str, seq: int) -> Phase:
     return "stray"
 
 
-def _on_cancel_request(state: State, params: Any, stamp: Stamp) -> Event:
+def _on_cancel_request(state: ConnectionState, params: Any, stamp: Stamp) -> Event:
     """The request it names gets -32800: the agent is owed an answer all the same."""
     id = params.get("requestId") if isinstance(params, dict) else None
     if isinstance(id, dict | list | bool) or id not in state.open:

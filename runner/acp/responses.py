@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from runner.acp import findings as f
 from runner.acp.events import CallDone, Event, Initialized, PeerError, PromptDone, SessionCreated
-from runner.acp.state import OPENING, REOPENING, Pending, Session, Stamp, State
+from runner.acp.state import OPENING, REOPENING, ConnectionState, Pending, SessionState, Stamp
 from runner.wire import jsonrpc
 
 
-def on_response(state: State, message: jsonrpc.Response, stamp: Stamp) -> list[Event]:
+def on_response(state: ConnectionState, message: jsonrpc.Response, stamp: Stamp) -> list[Event]:
     """Raises ProtocolViolation where going on is meaningless (see `Client`)."""
     pending = state.pending.pop(message.id, None)
     if pending is None:
@@ -24,7 +24,7 @@ def on_response(state: State, message: jsonrpc.Response, stamp: Stamp) -> list[E
     return [handler(state, pending, message.result, stamp)]
 
 
-def _on_unknown(state: State, message: jsonrpc.Response, stamp: Stamp) -> list[Event]:
+def _on_unknown(state: ConnectionState, message: jsonrpc.Response, stamp: Stamp) -> list[Event]:
     """An error with the id null is how peers say that they could not read a line of ours."""
     id = message.id
     if id is None and message.failed:
@@ -36,7 +36,7 @@ def _on_unknown(state: State, message: jsonrpc.Response, stamp: Stamp) -> list[E
     return []
 
 
-def _on_error(state: State, pending: Pending, message: jsonrpc.Response, stamp: Stamp) -> Event:
+def _on_error(state: ConnectionState, pending: Pending, message: jsonrpc.Response, stamp: Stamp) -> Event:
     if pending.method == "initialize":
         words = f"initialize was answered with an error: {_error_words(message.error)}"
         raise state.violation(f.BAD_RESULT, words, stamp.seq)
@@ -56,7 +56,7 @@ def _peer_error(pending: Pending | None, message: jsonrpc.Response, stamp: Stamp
     )
 
 
-def _on_initialized(state: State, pending: Pending, result: Any, stamp: Stamp) -> Event:
+def _on_initialized(state: ConnectionState, pending: Pending, result: Any, stamp: Stamp) -> Event:
     """The version must be ours, as a JSON number."""
     if not isinstance(result, dict):
         raise state.violation(f.BAD_RESULT, "initialize was answered without a result object", stamp.seq)
@@ -70,13 +70,13 @@ def _on_initialized(state: State, pending: Pending, result: Any, stamp: Stamp) -
     return state.initialized
 
 
-def _on_session(state: State, pending: Pending, result: Any, stamp: Stamp) -> Event:
+def _on_session(state: ConnectionState, pending: Pending, result: Any, stamp: Stamp) -> Event:
     """session/new and fork answer with the id; load and resume have it in the request and may answer null."""
     fields = result if isinstance(result, dict) else {}
     session_id = pending.session_id if pending.method in REOPENING else fields.get("sessionId")
     if not isinstance(session_id, str):
         raise state.violation(f.BAD_RESULT, f"{pending.method} was answered without a sessionId", stamp.seq)
-    state.sessions.setdefault(session_id, Session(session_id))
+    state.sessions.setdefault(session_id, SessionState(session_id))
     state.early.pop(session_id, None)
     return SessionCreated(
         seq=stamp.seq,
@@ -88,7 +88,7 @@ def _on_session(state: State, pending: Pending, result: Any, stamp: Stamp) -> Ev
     )
 
 
-def _on_prompt(state: State, pending: Pending, result: Any, stamp: Stamp) -> Event:
+def _on_prompt(state: ConnectionState, pending: Pending, result: Any, stamp: Stamp) -> Event:
     stop = _stop_reason(result)
     if stop is None:
         state.note(f.BAD_RESULT, "session/prompt was answered without a stopReason", stamp.seq)
@@ -103,7 +103,7 @@ def _on_prompt(state: State, pending: Pending, result: Any, stamp: Stamp) -> Eve
     )
 
 
-def _on_result(state: State, pending: Pending, result: Any, stamp: Stamp) -> Event:
+def _on_result(state: ConnectionState, pending: Pending, result: Any, stamp: Stamp) -> Event:
     return CallDone(
         seq=stamp.seq,
         t_ns=stamp.t_ns,
@@ -115,14 +115,14 @@ def _on_result(state: State, pending: Pending, result: Any, stamp: Stamp) -> Eve
 
 
 #: Method of ours -> what its result becomes; `_on_result` for the rest.
-_RESULTS: Final[dict[str, Callable[[State, Pending, Any, Stamp], Event]]] = {
+_RESULTS: Final[dict[str, Callable[[ConnectionState, Pending, Any, Stamp], Event]]] = {
     "initialize": _on_initialized,
     "session/prompt": _on_prompt,
     **dict.fromkeys(OPENING, _on_session),
 }
 
 
-def _end_turn(state: State, pending: Pending, message: jsonrpc.Response, seq: int) -> None:
+def _end_turn(state: ConnectionState, pending: Pending, message: jsonrpc.Response, seq: int) -> None:
     """Closes the turn and checks what cancellation demands (never an error, stopReason cancelled)."""
     session = state.sessions.get(pending.session_id or "")
     cancelling = session is not None and session.cancelling

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import jsonschema_rs
 
 from runner.acp import findings as f
-from runner.acp.findings import Finding
+from runner.acp.findings import FrameFinding
 from runner.wire import jsonrpc
 from runner.wire.frames import Direction, Frame
 
@@ -41,7 +41,7 @@ _Table: TypeAlias = dict[tuple[str, str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SchemaProblem:
     """One message that the schema refuses. `severity` is a finding's id, `path` a JSON Pointer into the params."""
 
     severity: str
@@ -78,7 +78,7 @@ class Validator:
         self._lenient: dict[str, Any] = {name: _lenient(definition) for name, definition in defs.items()}
         self._compiled: dict[tuple[str, bool], jsonschema_rs.Validator] = {}
 
-    def check(self, direction: Direction, message: jsonrpc.Message, method: str | None = None) -> Problem | None:
+    def check(self, direction: Direction, message: jsonrpc.Message, method: str | None = None) -> SchemaProblem | None:
         """The problem of a message, None where there is none or the schema does not know its method.
 
         `method` is the one a response answers; a response without is checked for its id and error only.
@@ -92,7 +92,7 @@ class Validator:
                 return self._response(direction, message, method) or self._id(message.id)
         return None
 
-    def validate(self, definition: str, value: Any) -> Problem | None:
+    def validate(self, definition: str, value: Any) -> SchemaProblem | None:
         """`value` against one definition. KeyError where the schema has none of that name."""
         try:
             return self._validate(definition, value)
@@ -101,9 +101,9 @@ class Validator:
         try:
             return self._validate(definition, _printable(value))
         except (ValueError, RecursionError):
-            return Problem(f.SCHEMA_INVALID, definition, "", "nested too deep to say what is wrong")
+            return SchemaProblem(f.SCHEMA_INVALID, definition, "", "nested too deep to say what is wrong")
 
-    def _validate(self, definition: str, value: Any) -> Problem | None:
+    def _validate(self, definition: str, value: Any) -> SchemaProblem | None:
         if self._validator(definition, lenient=False).is_valid(value):
             return None
         errors = list(self._validator(definition, lenient=True).iter_errors(value))
@@ -111,7 +111,7 @@ class Validator:
         errors = errors or list(self._validator(definition, lenient=False).iter_errors(value))
         path, words = _explain(errors[0])
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        return Problem(severity, definition, path, words + more)
+        return SchemaProblem(severity, definition, path, words + more)
 
     def _validator(self, definition: str, *, lenient: bool) -> jsonschema_rs.Validator:
         key = (definition, lenient)
@@ -125,12 +125,12 @@ class Validator:
 
     def _call(
         self, shape: str, direction: Direction, message: jsonrpc.Request | jsonrpc.Notification
-    ) -> Problem | None:
+    ) -> SchemaProblem | None:
         definition = self._table.get((shape, direction, message.method))
         params = {} if message.params is None else message.params
         return self.validate(definition, params) if definition else None
 
-    def _response(self, direction: Direction, message: jsonrpc.Response, method: str | None) -> Problem | None:
+    def _response(self, direction: Direction, message: jsonrpc.Response, method: str | None) -> SchemaProblem | None:
         """A response runs against its call, so its definition is the one of the other direction."""
         if message.failed:
             return self.validate("Error", message.error)
@@ -138,18 +138,18 @@ class Validator:
         definition = self._table.get(("Response", called, method or ""))
         return self.validate(definition, message.result) if definition else None
 
-    def _id(self, id: jsonrpc.Id) -> Problem | None:
+    def _id(self, id: jsonrpc.Id) -> SchemaProblem | None:
         return self.validate("RequestId", float(id) if isinstance(id, float) else id)
 
 
 def check_frames(
     validator: Validator, frames: Iterable[Frame], directions: frozenset[Direction] = frozenset({"a2c"})
-) -> Iterator[Finding]:
+) -> Iterator[FrameFinding]:
     """One finding for each frame of `directions` that the schema refuses; responses are matched with their requests."""
     for frame, message, method in calls(frames, directions):
         problem = validator.check(frame.direction, message, method)
         if problem is not None:
-            yield Finding(problem.severity, str(problem), frame.seq)
+            yield FrameFinding(problem.severity, str(problem), frame.seq)
 
 
 def calls(

@@ -32,7 +32,7 @@ _MAX_ID: Final = 1000
 
 
 @dataclass(slots=True)
-class Session:
+class SessionState:
     """One session as the client knows it."""
 
     id: str
@@ -86,7 +86,7 @@ class Stamp:
     size: int
 
 
-class State:
+class ConnectionState:
     """The state of one connection."""
 
     def __init__(self, capabilities: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class State:
         self.findings = FindingLog()
         self.tool_calls = ToolCalls()
         #: Sessions that an answer opened, by id.
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, SessionState] = {}
         self.initialized: Initialized | None = None
         #: terminalIds we gave out (the results of terminal/create).
         self.terminals: set[str] = set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from runner.acp import findings as f
-from runner.acp.findings import Finding
+from runner.acp.findings import FrameFinding
 
 Source = Literal["tool_call", "tool_call_update", "permission"]
 
@@ -81,11 +81,11 @@ class ToolCalls:
         *,
         size: int = 0,
         terminals: AbstractSet[str] = frozenset(),
-    ) -> list[Finding]:
+    ) -> list[FrameFinding]:
         """Takes in one sighting, gives findings. `size`: its frame's bytes; `terminals`: the ids the client created."""
         id = fields.get("toolCallId")
         if not isinstance(id, str):
-            return [Finding(f.TOOL_CALL_WITHOUT_ID, f"{source} has no toolCallId", seq)]
+            return [FrameFinding(f.TOOL_CALL_WITHOUT_ID, f"{source} has no toolCallId", seq)]
         if len(id) > _MAX_ID:
             return self._limit(f"a toolCallId of {len(id)} characters", seq)
         known = self.calls.get(id)
@@ -106,25 +106,27 @@ class ToolCalls:
         for call in self.calls.values():
             call.cancelled = call.cancelled or (call.session_id == session_id and not call.final)
 
-    def finish(self) -> list[Finding]:
+    def finish(self) -> list[FrameFinding]:
         """What only the end of the stream can tell: calls that never became final, calls without a kind."""
-        found: list[Finding] = []
+        found: list[FrameFinding] = []
         for call in self.calls.values():
             if not call.final and not call.cancelled:
                 found.append(
-                    Finding(
+                    FrameFinding(
                         f.TOOL_CALL_NOT_FINAL, f"tool call {call.id} ended with status {call.status}", call.last_seq
                     )
                 )
             if call.kind is None:
                 found.append(
-                    Finding(f.TOOL_CALL_WITHOUT_KIND, f"tool call {call.id}: no message gives its kind", call.first_seq)
+                    FrameFinding(
+                        f.TOOL_CALL_WITHOUT_KIND, f"tool call {call.id}: no message gives its kind", call.first_seq
+                    )
                 )
         return found
 
-    def _input(self, call: ToolCall, fields: Mapping[str, Any], size: int, seq: int) -> list[Finding]:
+    def _input(self, call: ToolCall, fields: Mapping[str, Any], size: int, seq: int) -> list[FrameFinding]:
         """Keeps rawInput and locations within the budget; what goes over it is not kept, and said once."""
-        found: list[Finding] = []
+        found: list[FrameFinding] = []
         for name, field_name in (("rawInput", "raw_input"), ("locations", "locations")):
             value = fields.get(name)
             if value is None or (name == "locations" and not isinstance(value, list)):
@@ -138,14 +140,14 @@ class ToolCalls:
             setattr(call, field_name, value)
         return found
 
-    def _limit(self, what: str, seq: int) -> list[Finding]:
+    def _limit(self, what: str, seq: int) -> list[FrameFinding]:
         if self._full:
             return []
         self._full = True
-        return [Finding(f.TOOL_CALL_LIMIT, what, seq)]
+        return [FrameFinding(f.TOOL_CALL_LIMIT, what, seq)]
 
 
-def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[Finding]:
+def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[FrameFinding]:
     """Counts the sighting; gives what is out of order about it."""
     if source == "permission":
         call.asks += 1
@@ -153,7 +155,7 @@ def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[F
             []
             if known
             else [
-                Finding(
+                FrameFinding(
                     f.PERMISSION_FOR_UNKNOWN_CALL,
                     f"tool call {call.id}: session/request_permission is the first to name it",
                     seq,
@@ -164,7 +166,7 @@ def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[F
         twice = call.announced
         call.announced = True
         return (
-            [Finding(f.TOOL_CALL_ANNOUNCED_TWICE, f"tool call {call.id}: a second tool_call announces it", seq)]
+            [FrameFinding(f.TOOL_CALL_ANNOUNCED_TWICE, f"tool call {call.id}: a second tool_call announces it", seq)]
             if twice
             else []
         )
@@ -172,7 +174,9 @@ def _life_cycle(call: ToolCall, source: Source, known: bool, seq: int) -> list[F
         return []
     call.orphaned = True
     return [
-        Finding(f.UPDATE_BEFORE_TOOL_CALL, f"tool call {call.id}: a tool_call_update came before any tool_call", seq)
+        FrameFinding(
+            f.UPDATE_BEFORE_TOOL_CALL, f"tool call {call.id}: a tool_call_update came before any tool_call", seq
+        )
     ]
 
 
@@ -183,9 +187,9 @@ def _words(call: ToolCall, fields: Mapping[str, Any]) -> None:
             setattr(call, name, value[:_MAX_TEXT])
 
 
-def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: AbstractSet[str]) -> list[Finding]:
+def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: AbstractSet[str]) -> list[FrameFinding]:
     """Content types and terminal ids; a terminal that is not the client's is named once a call."""
-    found: list[Finding] = []
+    found: list[FrameFinding] = []
     items = fields.get("content")
     for item in items if isinstance(items, list) else []:
         if not isinstance(item, dict) or not isinstance(item.get("type"), str):
@@ -196,7 +200,7 @@ def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: Abs
             continue
         if _keep(call.terminals, terminal) and terminal not in terminals:
             found.append(
-                Finding(
+                FrameFinding(
                     f.FOREIGN_TERMINAL,
                     f"tool call {call.id}: shows terminal {terminal}, which the client never created",
                     seq,
@@ -213,7 +217,7 @@ def _keep(kept: set[str], value: str) -> bool:
     return True
 
 
-def _status(call: ToolCall, fields: Mapping[str, Any], seq: int) -> list[Finding]:
+def _status(call: ToolCall, fields: Mapping[str, Any], seq: int) -> list[FrameFinding]:
     status, before = fields.get("status"), call.status
     if not isinstance(status, str) or status == before or len(status) > _MAX_ID:
         return []
@@ -225,4 +229,4 @@ def _status(call: ToolCall, fields: Mapping[str, Any], seq: int) -> list[Finding
         return []
     if RANK[status] > RANK[before]:
         return []
-    return [Finding(f.STATUS_BACKWARDS, f"tool call {call.id}: status {status} after {before}", seq)]
+    return [FrameFinding(f.STATUS_BACKWARDS, f"tool call {call.id}: status {status} after {before}", seq)]

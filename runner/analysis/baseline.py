@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from runner.analysis.report import SCHEMA_VERSION as REPORT_VERSION
-from runner.analysis.report import Part, Report
+from runner.analysis.report import Report, ReportPart
 from runner.config.base import Id
 from runner.errors import UsageError
 from runner.records.lock import check_lock
@@ -32,7 +32,7 @@ def _instant(text: str) -> str:
     return text
 
 
-class Baseline(Part):
+class Baseline(ReportPart):
     """One file under results/baselines. The pins are the report's own lock."""
 
     schema_version: int = SCHEMA_VERSION

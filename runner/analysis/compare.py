@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from runner.analysis import stats
 from runner.analysis.compare_notes import arms_of, comparison_warnings, idle_gate_warnings
-from runner.analysis.comparison import Compared, Key, Pair, Verdict, Word
+from runner.analysis.comparison import Compared, Key, MetricVerdict, Pair, Word
 from runner.analysis.report import Arm, Sampled, Warning, same
 from runner.config.gate import Gate, SampledRule
 from runner.evidence import metrics
@@ -66,7 +66,7 @@ def compare(
     return found.model_copy(update={"exit": exit_code(verdicts, unexpected, strict=strict, pairs=pairs)})
 
 
-def exit_code(verdicts: Iterable[Verdict], unexpected: int, *, strict: bool, pairs: Sequence[Pair] = ()) -> int:
+def exit_code(verdicts: Iterable[MetricVerdict], unexpected: int, *, strict: bool, pairs: Sequence[Pair] = ()) -> int:
     """64 a pair that may not be compared; 1 a cell that did not end as expected; 2 a gated metric that fails (under
     `strict` also one that had too few runs); else 0.
     """
@@ -114,7 +114,7 @@ def confirmed(first: Compared, fresh: Compared, unexpected: int) -> Compared:
     )
 
 
-def _settled(first: Verdict, fresh: Verdict | None) -> Verdict:
+def _settled(first: MetricVerdict, fresh: MetricVerdict | None) -> MetricVerdict:
     if fresh is None or fresh.verdict in ("insufficient", "unlike"):
         return first
     flag = "confirmed" if fresh.verdict == "regressed" else "not-confirmed"
@@ -124,7 +124,7 @@ def _settled(first: Verdict, fresh: Verdict | None) -> Verdict:
 # exact
 
 
-def _exact(pair: Pair, gate: Gate) -> Iterator[Verdict]:
+def _exact(pair: Pair, gate: Gate) -> Iterator[MetricVerdict]:
     """One verdict an exact metric that either arm has."""
     names = list(dict.fromkeys([*pair.base.exact, *pair.new.exact]))
     for name in sorted(names, key=metrics.rank):
@@ -218,7 +218,7 @@ def _adjusted(drafts: Sequence[_Draft]) -> dict[int, float]:
     return found
 
 
-def _tested(pair: Pair, drafts: Sequence[_Draft], alpha: float) -> Iterator[Verdict]:
+def _tested(pair: Pair, drafts: Sequence[_Draft], alpha: float) -> Iterator[MetricVerdict]:
     """The verdicts of one pair, adjusted over the families that the drafts of all pairs make."""
     adjusted = _adjusted(drafts)
     for index, draft in enumerate(drafts):
@@ -226,7 +226,7 @@ def _tested(pair: Pair, drafts: Sequence[_Draft], alpha: float) -> Iterator[Verd
             yield _judged(draft, adjusted[index], _size(drafts, gated=draft.gated), alpha)
 
 
-def _judged(draft: _Draft, adjusted: float, k: int, alpha: float) -> Verdict:
+def _judged(draft: _Draft, adjusted: float, k: int, alpha: float) -> MetricVerdict:
     pair, (base, new) = draft.pair, draft.sides
     plain: dict[str, Any] = {
         "gated": draft.gated,
@@ -277,8 +277,8 @@ def noisy(values: Sequence[float]) -> bool:
     return mad > 0 and values[0] == max(values) and values[0] - median > NOISY_MADS * mad
 
 
-def _verdict(pair: Pair, metric: str, kind: Literal["exact", "sampled"], word: Word, **fields: Any) -> Verdict:
-    return Verdict(arm=pair.new.name, base_arm=pair.base.name, metric=metric, kind=kind, verdict=word, **fields)
+def _verdict(pair: Pair, metric: str, kind: Literal["exact", "sampled"], word: Word, **fields: Any) -> MetricVerdict:
+    return MetricVerdict(arm=pair.new.name, base_arm=pair.base.name, metric=metric, kind=kind, verdict=word, **fields)
 
 
 # what a reader must know

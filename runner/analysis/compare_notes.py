@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from runner.analysis import flaky
-from runner.analysis.comparison import Pair, Verdict
+from runner.analysis.comparison import MetricVerdict, Pair
 from runner.analysis.report import TIMES_LEFT_OUT, Arm, Warning
 from runner.config.gate import Gate
 from runner.evidence import metrics
@@ -20,7 +20,7 @@ def _unmeasured(pair: Pair) -> list[str]:
     return sorted({f"{name.partition('.')[0]}.*" if "." in name else name for name in missing})
 
 
-def comparison_warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alpha: float) -> Iterator[Warning]:
+def comparison_warnings(pairs: Sequence[Pair], verdicts: Sequence[MetricVerdict], alpha: float) -> Iterator[Warning]:
     said: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         likeness = pair.likeness
@@ -45,7 +45,7 @@ def comparison_warnings(pairs: Sequence[Pair], verdicts: Sequence[Verdict], alph
             )
         yield from (warning for warning in arm.warnings if warning.id == TIMES_LEFT_OUT)
     yield from _flaky(pairs)
-    few: dict[tuple[tuple[int, int], int], list[Verdict]] = {}
+    few: dict[tuple[tuple[int, int], int], list[MetricVerdict]] = {}
     for verdict in verdicts:
         if verdict.gated and verdict.verdict == "insufficient" and verdict.required_n is not None:
             few.setdefault((verdict.n, verdict.required_n), []).append(verdict)
@@ -78,7 +78,7 @@ def _flaky(pairs: Sequence[Pair]) -> Iterator[Warning]:
     yield from (Warning(id=flaky.ID, message=message) for message in told)
 
 
-def idle_gate_warnings(gate: Gate, verdicts: Sequence[Verdict]) -> Iterator[Warning]:
+def idle_gate_warnings(gate: Gate, verdicts: Sequence[MetricVerdict]) -> Iterator[Warning]:
     """What a gate asks for and no arm has: a name that was misspelt gates nothing, every night."""
     names = [verdict.metric for verdict in verdicts if verdict.kind == "exact"]
     for glob in gate.exact:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from runner.analysis.comparability import Likeness
-from runner.analysis.report import Arm, Part, Warning
+from runner.analysis.report import Arm, ReportPart, Warning
 from runner.config.gate import Gate
 
 SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ FAILING = frozenset({"regressed", "changed-exact", "nondeterministic"})
 Key = tuple[str, str, str]
 
 
-class Verdict(Part):
+class MetricVerdict(ReportPart):
     """What is said of one metric of one pair of arms."""
 
     #: The new arm; `base_arm` is what it is held against.
@@ -78,7 +78,7 @@ class Verdict(Part):
         return self.gated and self.verdict in FAILING
 
 
-class Compared(Part):
+class Compared(ReportPart):
     """All verdicts of one comparison; its JSON names are a contract."""
 
     model_config = ConfigDict(extra="forbid")
@@ -91,7 +91,7 @@ class Compared(Part):
     #: Gated sampled metrics that Holm's procedure runs over.
     family: int
     exit: int
-    verdicts: list[Verdict]
+    verdicts: list[MetricVerdict]
     warnings: list[Warning]
 
 

@@ -13,7 +13,7 @@ from runner.analysis.pairing import pair_across, pair_within
 from runner.analysis.report import Report
 from runner.config.catalog import Catalog
 from runner.config.gate import Comparison, Gate
-from runner.config.loader import Loaded, load
+from runner.config.loader import LoadedFile, load
 from runner.config.nearest import suggest
 from runner.config.sweep import Sweep
 from runner.errors import UsageError
@@ -36,7 +36,7 @@ def gate_of(given: str | None, asked: Comparison | None, catalog: Catalog | None
     return _measurable(catalog.loaded_gate(name))
 
 
-def _measurable(loaded: Loaded[Gate]) -> Gate:
+def _measurable(loaded: LoadedFile[Gate]) -> Gate:
     """A metric that is misspelt would gate nothing, and every night would be green."""
     for index, rule in enumerate(loaded.value.sampled):
         if not metrics.may_be_sampled(rule.metric):

@@ -13,11 +13,11 @@ SCHEMA_VERSION = 1
 TIMES_LEFT_OUT = "times-left-out"
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Exact(Part):
+class Exact(ReportPart):
     """A metric compared as a value. `values`: one a measured run, by replicate, null where not applicable."""
 
     values: list[Any]
@@ -30,7 +30,7 @@ class Exact(Part):
         return cls(values=values, value=values[0] if agreed else None)
 
 
-class Sampled(Part):
+class Sampled(ReportPart):
     """A metric compared as a distribution; all null where no run has it. Units stand in the metric's name."""
 
     #: Runs that have it.
@@ -44,7 +44,7 @@ class Sampled(Part):
     values: list[float]
 
 
-class Warning(Part):
+class Warning(ReportPart):
     """One thing a reader must know. `id` is stable; renderers print `message` and judge nothing."""
 
     id: str
@@ -53,7 +53,7 @@ class Warning(Part):
     cell: str | None = None
 
 
-class Arm(Part):
+class Arm(ReportPart):
     """One arm. `n`: runs that were measured; a run that ended aborted or infra was not."""
 
     name: str
@@ -100,7 +100,7 @@ class Arm(Part):
         return Exact.of([metrics.absent(metric, value) for value in owner.values]) if owner is not None else None
 
 
-class Report(Part):
+class Report(ReportPart):
     schema_version: int = SCHEMA_VERSION
     sweep: str
     lock: dict[str, Any]

@@ -20,7 +20,7 @@ STEP_WINDOW = 60
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelStep:
     """A change of level between two nights. `index`: the first night after it; `ratio`: after to before, by medians."""
 
     index: int
@@ -29,7 +29,7 @@ class Step:
     p: float
 
 
-def steps(medians: Sequence[float]) -> list[Step]:
+def steps(medians: Sequence[float]) -> list[LevelStep]:
     """Where the level of nightly medians changed, by binary segmentation: the place whose two sides the exact rank
     test tells apart best, if it still does so after Bonferroni over all places tried; then the same on either side.
 
@@ -39,7 +39,7 @@ def steps(medians: Sequence[float]) -> list[Step]:
     return sorted(_steps(medians[start:], start), key=lambda step: step.index)
 
 
-def _steps(medians: Sequence[float], offset: int) -> list[Step]:
+def _steps(medians: Sequence[float], offset: int) -> list[LevelStep]:
     places = range(STEP_NIGHTS, len(medians) - STEP_NIGHTS + 1)
     best: tuple[float, float, int] | None = None
     for place in places:
@@ -52,5 +52,5 @@ def _steps(medians: Sequence[float], offset: int) -> list[Step]:
         return []
     place = best[2]
     low, high = statistics.median(medians[:place]), statistics.median(medians[place:])
-    step = Step(offset + place, high / low if low else float("inf"), best[0] * len(places))
+    step = LevelStep(offset + place, high / low if low else float("inf"), best[0] * len(places))
     return [*_steps(medians[:place], offset), step, *_steps(medians[place:], offset + place)]

@@ -14,7 +14,7 @@ from runner.errors import EngineUnavailable
 
 if TYPE_CHECKING:
     from runner.config.adapter import Adapter
-    from runner.packages.check import Checked
+    from runner.packages.check import CheckedPackage
     from runner.sandbox.images import ImageInfo
 
 app = typer.Typer(no_args_is_help=True, help="The agents that can be named in a sweep, and their pins.")
@@ -125,7 +125,7 @@ def pin(
     return 0
 
 
-def _print_checked(checked: list[Checked]) -> None:
+def _print_checked(checked: list[CheckedPackage]) -> None:
     rows = [
         (f"{one.pinned.name}@{one.pinned.version}", _deprecated(one), one.newest or "?", _known(one.behind),
          _known(one.behind_days), "yes" if one.yanked else "?" if one.yanked is None else "no", _users(one.pinned.by))
@@ -148,7 +148,7 @@ def _print_checked(checked: list[Checked]) -> None:
             err(f"{registry}: the registry that was asked dates its copies, not the releases: so are the days")
 
 
-def _deprecated(one: Checked) -> str:
+def _deprecated(one: CheckedPackage) -> str:
     if one.deprecated:
         return "accepted" if one.pinned.accepted is not None else "YES"
     return "?" if one.deprecated is None else "no"

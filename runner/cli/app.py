@@ -26,7 +26,7 @@ from runner.cli import (
     sweep,
 )
 from runner.cli.output import out
-from runner.cli.state import State
+from runner.cli.state import CliState
 
 app = typer.Typer(
     name="acpbench",
@@ -54,7 +54,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")] = False,
 ) -> None:
     """Benchmark coding agents over several surfaces, each run in a fresh container, the model held constant."""
-    context.obj = State(root)
+    context.obj = CliState(root)
 
 
 app.command()(sweep.sweep)

@@ -13,7 +13,7 @@ from runner.cli.state import catalog, engine
 from runner.config.sweep import MAX_REPEAT
 
 if TYPE_CHECKING:
-    from runner.fixtures.check import Checked
+    from runner.fixtures.check import CheckedFixture
 
 app = typer.Typer(no_args_is_help=True, help="Fixtures: prove that one judges rightly, and write its pins.")
 
@@ -62,7 +62,7 @@ def check(
     return 0 if checked.ok else 1
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: CheckedFixture) -> None:
     rows = []
     for one in checked.tried:
         median, low, high = one.times_ms

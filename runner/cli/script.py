@@ -13,7 +13,7 @@ from runner.cli.state import catalog
 from runner.config.adapter import Adapter
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import beyond
-from runner.config.loader import Loaded, raise_all
+from runner.config.loader import LoadedFile, raise_all
 from runner.config.script import Script
 from runner.errors import ConfigError, UsageError
 
@@ -59,13 +59,13 @@ def check(
     return 0
 
 
-def _script(found: Catalog, name: str) -> Loaded[Script]:
+def _script(found: Catalog, name: str) -> LoadedFile[Script]:
     if "/" in name or name.endswith(".yaml"):
         return found.script_file(Path(name))
     return found.loaded_script(name)
 
 
-def _checked(scripts: list[Loaded[Script]], adapters: list[Adapter]) -> tuple[list[tuple[object, ...]], int]:
+def _checked(scripts: list[LoadedFile[Script]], adapters: list[Adapter]) -> tuple[list[tuple[object, ...]], int]:
     rows: list[tuple[object, ...]] = []
     faults = 0
     for script in scripts:
@@ -84,7 +84,7 @@ def _checked(scripts: list[Loaded[Script]], adapters: list[Adapter]) -> tuple[li
     return rows, faults
 
 
-def _compiled(script: Loaded[Script], adapter: Adapter) -> dict[str, Any]:
+def _compiled(script: LoadedFile[Script], adapter: Adapter) -> dict[str, Any]:
     """The program. Raises ConfigError at the step's line where a step cannot be compiled, UsageError else."""
     from runner.gateway.compile import StepError, compile_program
 
@@ -94,7 +94,7 @@ def _compiled(script: Loaded[Script], adapter: Adapter) -> dict[str, Any]:
         raise script.error(error.place, error.problem) from None
 
 
-def _shown(script: Loaded[Script], adapter: Adapter, width: int) -> str:
+def _shown(script: LoadedFile[Script], adapter: Adapter, width: int) -> str:
     from runner.report.program import rows
 
     program = _compiled(script, adapter)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class State:
+class CliState:
     """`root`: option --root, None where it was not given."""
 
     root: Path | None = None
@@ -25,7 +25,7 @@ class State:
 
 def catalog(context: typer.Context) -> Catalog:
     """The catalog of this invocation's root. Raises UsageError where there is no root."""
-    state = context.obj if isinstance(context.obj, State) else State()
+    state = context.obj if isinstance(context.obj, CliState) else CliState()
     return Catalog(find_root(state.root))
 
 

@@ -21,7 +21,7 @@ from runner.config.base import on_disk
 from runner.config.cassette import NORMALISER_VERSION, Cassette
 from runner.config.fixture import CANARY, Fixture
 from runner.config.gate import Gate
-from runner.config.loader import Loaded, load, raise_all
+from runner.config.loader import LoadedFile, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.normaliser import Normaliser
 from runner.config.script import Script
@@ -111,7 +111,7 @@ class Catalog:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._read: dict[Path, Loaded[Any]] = {}
+        self._read: dict[Path, LoadedFile[Any]] = {}
 
     def adapter(self, name: str, at: At | None = None) -> Adapter:
         """The adapter of that id. Raises ConfigError at `at` with the nearest id, or at the fault in its own file."""
@@ -129,15 +129,15 @@ class Catalog:
         """The gate of that id. Raises as `adapter`."""
         return self._find(_GATES, name, at).value
 
-    def loaded_gate(self, name: str) -> Loaded[Gate]:
+    def loaded_gate(self, name: str) -> LoadedFile[Gate]:
         """The same with its lines."""
         return self._find(_GATES, name, None)
 
-    def loaded_script(self, name: str) -> Loaded[Script]:
+    def loaded_script(self, name: str) -> LoadedFile[Script]:
         """The same with its lines, for messages about its steps."""
         return self._find(_SCRIPTS, name, None)
 
-    def script_file(self, path: Path) -> Loaded[Script]:
+    def script_file(self, path: Path) -> LoadedFile[Script]:
         """A script that may stand anywhere. Raises ConfigError (or ConfigErrors) for whatever is wrong with it."""
         loaded = load(path, Script)
         _check_script(loaded)
@@ -147,7 +147,7 @@ class Catalog:
         """The fixture of that id, its tree's folder being there. Raises as `adapter`."""
         return self._find(_FIXTURES, name, at).value
 
-    def loaded_fixture(self, name: str) -> Loaded[Fixture]:
+    def loaded_fixture(self, name: str) -> LoadedFile[Fixture]:
         """The same with its lines, for messages about its prompt."""
         return self._find(_FIXTURES, name, None)
 
@@ -163,7 +163,7 @@ class Catalog:
         """The live model of that id (without `live/` or `capture/`). Raises as `adapter`."""
         return self._find(_UPSTREAMS, name, at).value
 
-    def loaded_upstream(self, name: str) -> Loaded[Upstream]:
+    def loaded_upstream(self, name: str) -> LoadedFile[Upstream]:
         """The same with its lines, for messages about what it points to."""
         return self._find(_UPSTREAMS, name, None)
 
@@ -186,7 +186,7 @@ class Catalog:
             return self.script(rest, at)
         return self.cassette(rest, at) if kind == "replay" else self.upstream(rest, at)
 
-    def adapters(self) -> list[Loaded[Adapter]]:
+    def adapters(self) -> list[LoadedFile[Adapter]]:
         """Every adapter, by file name. Raises ConfigErrors with the faults of all files."""
         return self._all(_ADAPTERS)
 
@@ -194,7 +194,7 @@ class Catalog:
         """The ids of all adapters that are there, readable or not; none of their files counts as read."""
         return list(Catalog(self.root)._ids(_ADAPTERS))
 
-    def scripts(self) -> list[Loaded[Script]]:
+    def scripts(self) -> list[LoadedFile[Script]]:
         """Every scripted model, by file name. Raises as `adapters`."""
         return self._all(_SCRIPTS)
 
@@ -205,9 +205,9 @@ class Catalog:
             for path, loaded in sorted(self._read.items())
         }
 
-    def _all(self, shelf: _Shelf[M]) -> list[Loaded[M]]:
+    def _all(self, shelf: _Shelf[M]) -> list[LoadedFile[M]]:
         errors: list[ConfigError] = []
-        found: list[Loaded[M]] = []
+        found: list[LoadedFile[M]] = []
         for path in shelf.files(self.root):
             try:
                 found.append(self._load(shelf, path))
@@ -216,14 +216,14 @@ class Catalog:
         raise_all(errors)
         return found
 
-    def _load(self, shelf: _Shelf[M], path: Path) -> Loaded[M]:
+    def _load(self, shelf: _Shelf[M], path: Path) -> LoadedFile[M]:
         if path not in self._read:
             loaded = load(path, shelf.model)
             self._check(shelf, path, loaded)
             self._read[path] = loaded
         return self._read[path]
 
-    def _check(self, shelf: _Shelf[M], path: Path, loaded: Loaded[M]) -> None:
+    def _check(self, shelf: _Shelf[M], path: Path, loaded: LoadedFile[M]) -> None:
         """What one file must keep to beyond its model."""
         value = loaded.value
         expected = shelf.file(self.root, value.id)
@@ -258,12 +258,12 @@ class Catalog:
         if isinstance(value, Fixture):
             self._fixture(path, loaded, value)
 
-    def _image(self, name: str, loaded: Loaded[M], key: str) -> None:
+    def _image(self, name: str, loaded: LoadedFile[M], key: str) -> None:
         if not (self.root / "images" / name).is_dir():
             names = [folder.name for folder in sorted((self.root / "images").iterdir()) if folder.is_dir()]
             raise loaded.error((key,), f"unknown image {quoted(name)}{suggest(name, names)}")
 
-    def _fixture(self, path: Path, loaded: Loaded[M], fixture: Fixture) -> None:
+    def _fixture(self, path: Path, loaded: LoadedFile[M], fixture: Fixture) -> None:
         if not self.fixture_folder(fixture.id).is_dir():
             raise loaded.error((), f"the fixture's tree is missing: there is no folder {shown(path.parent / 'tree')}")
         if fixture.verify.isolated and not self.tests_folder(fixture.id).is_dir():
@@ -275,7 +275,7 @@ class Catalog:
                 told = f"unknown canary {quoted(unknown[0])}{suggest(unknown[0], fixture.canaries)}"
                 raise loaded.error(("outside", index, "content"), told)
 
-    def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> Loaded[M]:
+    def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> LoadedFile[M]:
         path = shelf.file(self.root, name)
         if _ID.fullmatch(name) and path in shelf.files(self.root):
             loaded = self._load(shelf, path)
@@ -293,12 +293,12 @@ class Catalog:
                 yield path.parent.name if "/" in shelf.pattern else path.stem
 
 
-def _check_servers(loaded: Loaded[Any], surface: Surface) -> None:
+def _check_servers(loaded: LoadedFile[Any], surface: Surface) -> None:
     for place, fault in server_faults(surface.mcp_servers):
         raise loaded.error(("mcp_servers", *place), f"no agent can start this server: {fault}")
 
 
-def _check_launches(loaded: Loaded[Any], adapter: Adapter) -> None:
+def _check_launches(loaded: LoadedFile[Any], adapter: Adapter) -> None:
     for transport in ("acp", "cli"):
         for what, fault in _start_faults(adapter, transport, ""):
             raise loaded.error((transport,), f"{what}: {fault}")
@@ -321,7 +321,7 @@ def _start_faults(adapter: Adapter, transport: str, prompt: str) -> list[tuple[s
     return list(start_faults(started.argv, started.env))
 
 
-def _check_script(loaded: Loaded[Any]) -> None:
+def _check_script(loaded: LoadedFile[Any]) -> None:
     raise_all([loaded.error(place, problem) for place, problem in loaded.value.problems()])
 
 

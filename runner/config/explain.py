@@ -44,7 +44,7 @@ _COMPARISONS = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConfigProblem:
     """`place` is where, `key` says that the key (not the value) is meant, `text` is the sentence."""
 
     place: Place
@@ -63,11 +63,11 @@ class _Found:
     shape: str | None
 
 
-def explain(errors: Sequence[ErrorDetails], data: Any, model: type[BaseModel]) -> list[Problem]:
+def explain(errors: Sequence[ErrorDetails], data: Any, model: type[BaseModel]) -> list[ConfigProblem]:
     """One problem per fault. Of a union only the branch the user meant is explained; a key that is missing because
     it is misspelt is told once."""
     found = _one_branch([_locate(error, data) for error in errors])
-    problems: dict[tuple[Place, str], Problem] = {}
+    problems: dict[tuple[Place, str], ConfigProblem] = {}
     renamed: set[Place] = set()
     for one in found:
         if one.error["type"] == "extra_forbidden":
@@ -76,13 +76,13 @@ def explain(errors: Sequence[ErrorDetails], data: Any, model: type[BaseModel]) -
             match = re.match(r"; did you mean '(.*)'\?$", hint)
             if match:
                 renamed.add((*one.place[:-1], match.group(1)))
-            problem = Problem(one.place, True, f"unknown key {quoted(one.place[-1])}{hint}")
+            problem = ConfigProblem(one.place, True, f"unknown key {quoted(one.place[-1])}{hint}")
             problems.setdefault((problem.place, problem.text), problem)
     for one in found:
         kind = one.error["type"]
         if kind == "extra_forbidden" or (kind == "missing" and one.place in renamed):
             continue
-        problem = Problem(one.place, one.on_key, _sentence(one, data))
+        problem = ConfigProblem(one.place, one.on_key, _sentence(one, data))
         problems.setdefault((problem.place, problem.text), problem)
     return list(problems.values())
 

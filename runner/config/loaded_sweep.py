@@ -15,7 +15,7 @@ from runner.config.catalog import Catalog, prompt_fault
 from runner.config.fixture import CANARY, Fixture
 from runner.config.gate import Comparison
 from runner.config.knobs import Knobs, overlay
-from runner.config.loader import Loaded, load, raise_all
+from runner.config.loader import LoadedFile, load, raise_all
 from runner.config.nearest import quoted, suggest
 from runner.config.outcome import outcome_names
 from runner.config.policy import BUILTIN, Policy
@@ -133,7 +133,7 @@ def load_sweep(path: Path, catalog: Catalog, adapters: Sequence[str] = ()) -> Lo
     )
 
 
-def _exchanged(loaded: Loaded[Sweep], catalog: Catalog, adapters: Sequence[str]) -> Loaded[Sweep]:
+def _exchanged(loaded: LoadedFile[Sweep], catalog: Catalog, adapters: Sequence[str]) -> LoadedFile[Sweep]:
     """The sweep with other adapters. Entries of `arms` that name their own keep them."""
     if all(matrix.adapters for matrix in loaded.value.arms):
         raise UsageError(f"{loaded.path}: every entry of 'arms' names its own adapters; there is none to exchange")
@@ -146,7 +146,7 @@ def _exchanged(loaded: Loaded[Sweep], catalog: Catalog, adapters: Sequence[str])
 class _Resolver:
     """Resolves a sweep's names; collects what is wrong in `errors`."""
 
-    def __init__(self, loaded: Loaded[Sweep], catalog: Catalog) -> None:
+    def __init__(self, loaded: LoadedFile[Sweep], catalog: Catalog) -> None:
         self.loaded = loaded
         self.catalog = catalog
         self.errors: list[ConfigError] = []

@@ -14,13 +14,13 @@ from runner.config.keys import line_with_key
 from runner.config.source import ConfigErrors, Place, Source, raise_all, read_source
 from runner.errors import ConfigError
 
-__all__ = ["ConfigErrors", "Loaded", "load", "raise_all"]
+__all__ = ["ConfigErrors", "LoadedFile", "load", "raise_all"]
 
 M = TypeVar("M", bound=Config)
 
 
 @dataclass(frozen=True)
-class Loaded(Generic[M]):
+class LoadedFile(Generic[M]):
     """A model and the file it came from."""
 
     value: M
@@ -40,7 +40,7 @@ class Loaded(Generic[M]):
         return ConfigError(self.source.path, self.source.line(place), problem)
 
 
-def load(path: Path, model: type[M]) -> Loaded[M]:
+def load(path: Path, model: type[M]) -> LoadedFile[M]:
     """Read `path` as `model`. Raises ConfigError, or ConfigErrors with every fault of the file in line order."""
     source = read_source(path)
     if (line := line_with_key(source.raw)) is not None:
@@ -55,4 +55,4 @@ def load(path: Path, model: type[M]) -> Loaded[M]:
         ]
         raise_all(errors)
         raise  # pragma: no cover - a ValidationError holds at least one error
-    return Loaded(value, source)
+    return LoadedFile(value, source)

@@ -17,7 +17,7 @@ from runner.evidence.handshake import handshake
 from runner.evidence.intervals import Span, clip, length_ms, ms, union
 from runner.evidence.resilience import incidents
 from runner.evidence.work import UNTIMED
-from runner.gateway.journal import Entry, spans
+from runner.gateway.journal import JournalEntry, spans
 from runner.records.schema import Record
 from runner.surfaces.cli.parsers import CliResult
 
@@ -35,7 +35,7 @@ _WAITS = frozenset({"mcp_connected", "settle", "look"})
 
 
 def cost(
-    record: Record, conversation: Conversation, entries: Sequence[Entry], cli: CliResult | None
+    record: Record, conversation: Conversation, entries: Sequence[JournalEntry], cli: CliResult | None
 ) -> dict[str, float | None]:
     """All of NAMES for one run, `fault_lost_ms` where it met faults of the model, `cancel_to_stop_ms` where a turn was
     cancelled.
@@ -50,7 +50,7 @@ def cost(
 
 
 def _cost(
-    record: Record, conversation: Conversation, entries: Sequence[Entry], cli: CliResult | None
+    record: Record, conversation: Conversation, entries: Sequence[JournalEntry], cli: CliResult | None
 ) -> dict[str, float | None]:
     values: dict[str, float | None] = dict.fromkeys(NAMES)
     agent = record.agent
@@ -93,7 +93,7 @@ def _cost(
     return values
 
 
-def _active_ms(entries: Sequence[Entry]) -> float | None:
+def _active_ms(entries: Sequence[JournalEntry]) -> float | None:
     """First main request in to last main response out."""
     main = [entry for entry in entries if entry.kind == "main"]
     return ms(min(e.t_request_ns for e in main), max(e.t_response_end_ns for e in main)) if main else None

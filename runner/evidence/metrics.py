@@ -20,7 +20,7 @@ from runner.evidence.handshake import handshake
 from runner.evidence.resilience import incidents, outcome
 from runner.evidence.tally import tally
 from runner.evidence.toolcalls import distinct_terminal_items, kind_of
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import Record
 from runner.surfaces.cli.parsers import CliResult
 from runner.wire.values import as_text
@@ -109,7 +109,7 @@ class LeftoverFiles:
 def compute(
     record: Record,
     conversation: Conversation,
-    entries: Sequence[Entry],
+    entries: Sequence[JournalEntry],
     cli: CliResult | None,
     left: LeftoverFiles | None = None,
     tried: Iterable[str] | None = None,

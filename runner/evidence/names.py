@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.evidence.handshake import Handshake
 from runner.evidence.permissions import Ask
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.wire.numbers import bounded
 
 #: A nested object of capabilities is followed this deep; what lies below stands as its JSON text.
@@ -37,7 +37,7 @@ _TEMPORARY = frozenset({"tmp", "temp", ".tmp"})
 _BESIDE = re.compile(r"-(?:shm|wal|journal)$")
 
 
-def offered_tools(entries: Iterable[Entry]) -> list[str]:
+def offered_tools(entries: Iterable[JournalEntry]) -> list[str]:
     """Names of the tools that the main requests of the run's own conversation offer."""
     return sorted(
         {tool for entry in entries if entry.kind == "main" and entry.subagent is None for tool in entry.tools}

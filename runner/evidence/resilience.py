@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.evidence.intervals import ms
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Incident:
     outcome: Literal["recovered", "waited", "gave-up"]
 
 
-def incidents(entries: Iterable[Entry]) -> list[Incident]:
+def incidents(entries: Iterable[JournalEntry]) -> list[Incident]:
     """One per step that met a fault, in order of arrival. A step that comes again in a later turn is another one."""
-    groups: defaultdict[tuple[str | None, int, int], list[Entry]] = defaultdict(list)
+    groups: defaultdict[tuple[str | None, int, int], list[JournalEntry]] = defaultdict(list)
     turn: dict[tuple[str | None, int], int] = {}
     for entry in sorted(entries, key=lambda entry: entry.seq):
         if entry.step is None or entry.attempt is None:
@@ -50,7 +50,7 @@ def outcome(found: Iterable[Incident]) -> str | None:
     return next((word for word in ("gave-up", "recovered", "waited") if word in words), None)
 
 
-def _incident(group: list[Entry]) -> Incident:
+def _incident(group: list[JournalEntry]) -> Incident:
     first = group[0]
     answer = next((entry for entry in group if entry.kind == "main"), None)
     if answer is None:

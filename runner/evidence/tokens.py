@@ -8,7 +8,7 @@ from typing import Literal
 
 from runner.acp.findings import BAD_NUMBER
 from runner.evidence.conversation import Conversation
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import Finding
 from runner.surfaces.cli.parsers import CliResult
 from runner.wire.numbers import Numbers, out_of_range
@@ -75,7 +75,7 @@ def bad_numbers(conversation: Conversation) -> list[Finding]:
     return found[:_KEPT]
 
 
-def served(entries: Iterable[Entry]) -> int | None:
+def served(entries: Iterable[JournalEntry]) -> int | None:
     """Tokens, in and out, of the answers to main requests; None where there was no such request.
 
     Side requests are not the conversation.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from runner.evidence.conversation import Conversation
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import Finding, Turn, Verdict
 from runner.wire.values import as_object, as_text
 
@@ -36,7 +36,7 @@ _PATH_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeTime:
     """When a path of the workspace was last changed, our clock. `kind`: see the guest's `change_times`."""
 
     path: str
@@ -45,11 +45,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangesSeen:
     """What the guest saw: just before the prompt, and after the agent's end."""
 
     early: Sequence[str] = ()
-    last: Sequence[Change] = ()
+    last: Sequence[ChangeTime] = ()
 
 
 @dataclass(slots=True)
@@ -66,8 +66,8 @@ class _Seen:
 def work_outside(
     turns: Sequence[Turn],
     conversation: Conversation,
-    entries: Iterable[Entry],
-    changed: Changed,
+    entries: Iterable[JournalEntry],
+    changed: ChangesSeen,
     verdict: Verdict | None,
     offset_ns: int,
 ) -> list[Finding]:
@@ -108,7 +108,7 @@ def _look_at_requests(
     sides: dict[Place, _Seen],
     where: Callable[[int], tuple[Place, int]],
     turns: Sequence[Turn],
-    entries: Iterable[Entry],
+    entries: Iterable[JournalEntry],
     offset_ns: int,
 ) -> None:
     slack = _APART_NS if offset_ns else 0
@@ -152,7 +152,7 @@ def _look_at_files(
     sides: dict[Place, _Seen],
     where: Callable[[int], tuple[Place, int]],
     prompted_ns: int,
-    changed: Changed,
+    changed: ChangesSeen,
     verdict: Verdict | None,
 ) -> None:
     paths = {change.path for change in verdict.changes} if verdict is not None else set()

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from runner.errors import ConfigError, UsageError
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import Finding
 from runner.text.encoding import json_line, repaired
 from runner.text.files import read_regular, unreadable
@@ -61,7 +61,7 @@ class _Entry(_Part):
     response: _Response
 
 
-def tape_of(entries: Iterable[Entry]) -> Iterator[Line]:
+def tape_of(entries: Iterable[JournalEntry]) -> Iterator[Line]:
     """The entries of a captured run that reached the upstream, in the order given (that of arrival), numbered from 0.
 
     :raises UsageError: the run cannot be a tape: the upstream said its token in a form that cannot be masked, or a
@@ -176,7 +176,7 @@ def _expanded(key: str, value: Any, earlier: Sequence[Line]) -> Any:
 
 
 def replay_problems(
-    entries: Collection[Entry], tape: Sequence[Mapping[str, Any]], *, stopped: str | None = None
+    entries: Collection[JournalEntry], tape: Sequence[Mapping[str, Any]], *, stopped: str | None = None
 ) -> list[str]:
     """One line for each way in which a run and its tape did not fit; empty means that the tape was played to its end.
 
@@ -193,7 +193,7 @@ def replay_problems(
     return problems
 
 
-def _miss(entry: Entry) -> str | None:
+def _miss(entry: JournalEntry) -> str | None:
     if entry.kind != "miss":
         return None
     nearest = f"; nearest: {entry.nearest}" if entry.nearest else ""
@@ -204,7 +204,7 @@ def _name(line: Mapping[str, Any]) -> str:
     return f"{line['entry']} ({line['kind']}{' ' + line['rule'] if line['rule'] else ''})"
 
 
-def drift(entries: Iterable[Entry]) -> list[Finding]:
+def drift(entries: Iterable[JournalEntry]) -> list[Finding]:
     """A warning for each part that is out of the match key and is not what it was when the tape was recorded."""
     played = [entry.tape for entry in entries if entry.tape is not None and entry.tape.entry is not None]
     parts = sorted({part for tape in played for part in tape.drift})

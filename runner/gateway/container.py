@@ -41,7 +41,7 @@ def socket_name(token: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedJournal:
     """What a run's journal holds. `entries` None: a gateway that died wrote some of them."""
 
     size: int
@@ -167,7 +167,7 @@ class Gateway:
         known = dict(canaries or {})
         self._talk().ask("register", run=token, program=dict(program), limits=dict(limits or {}), canaries=known)
 
-    def collect(self, token: str, keep: Callable[[Iterable[bytes]], object]) -> Collected:
+    def collect(self, token: str, keep: Callable[[Iterable[bytes]], object]) -> CollectedJournal:
         """The run's journal, once: its socket goes, and the gateway forgets the run. Call when its agent is dead.
 
         :param keep: called with the bytes of model.jsonl (the token masked), in pieces; takes all of them.
@@ -178,7 +178,7 @@ class Gateway:
         keep(masked(control.journal(token, state["size"]), token.encode()))
         control.ask("forget", run=token)
         cut = state["cut"]
-        return Collected(state["size"], state["entries"], cut["bodies"], cut["bytes"])
+        return CollectedJournal(state["size"], state["entries"], cut["bodies"], cut["bytes"])
 
     def ping(self) -> int:
         """Its CLOCK_MONOTONIC, ns."""

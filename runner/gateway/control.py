@@ -24,7 +24,7 @@ _STOP_S = 3.0
 _DEAD: dict[str, Any] = {}
 
 
-class Stream(Protocol):
+class ControlStream(Protocol):
     """What `runner.sandbox.stream.AttachedStream` is to us."""
 
     def write(self, data: bytes, timeout_s: float) -> None: ...
@@ -51,7 +51,7 @@ class Control:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: ControlStream,
         *,
         on_death: Callable[[str], None] | None = None,
         on_miss: Callable[[Miss], None] | None = None,

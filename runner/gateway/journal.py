@@ -25,13 +25,13 @@ _TOOL_NAMES = 2000
 Kind = Literal["main", "side", "miss", "refused", "fault"]
 
 
-class Part(BaseModel):
+class JournalPart(BaseModel):
     """Root of the models here; an unknown key is an error, so that nothing a newer gateway says is overlooked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ServedCall(Part):
+class ServedCall(JournalPart):
     """A tool call as it was served. `id` is what the agent echoes; `arguments` is text where the tool is freeform."""
 
     id: str
@@ -41,7 +41,7 @@ class ServedCall(Part):
     freeform: bool = False
 
 
-class ServedUsage(Part):
+class ServedUsage(JournalPart):
     """Tokens told to the agent; `reasoning` is a part of `output`, the cached ones come on top of `input`."""
 
     input: int
@@ -55,14 +55,14 @@ class ServedUsage(Part):
         return self.input + self.cache_read + self.cache_write + self.output
 
 
-class Skipped(Part):
+class SkippedStep(JournalPart):
     """A step that was passed over, its condition not holding."""
 
     step: int
     reason: str
 
 
-class Message(Part):
+class HttpMessage(JournalPart):
     """Headers by allow-list (keys masked) and the body."""
 
     headers: dict[str, str]
@@ -85,7 +85,7 @@ class Message(Part):
         return self.length if self.length is not None else len(self.text.encode("utf-8", "surrogatepass"))
 
 
-class Difference(Part):
+class Difference(JournalPart):
     """A place in which a request and the recorded one differ; None: it is not there at all."""
 
     at: str
@@ -94,7 +94,7 @@ class Difference(Part):
     asked: str | None
 
 
-class Taped(Part):
+class Taped(JournalPart):
     """What the ledger says of the cassette. Replay: `entry` that answered and `drift`, or the `differences` of a miss.
     Capture: all else, of which the tape is made."""
 
@@ -117,7 +117,7 @@ class Taped(Part):
     large: bool = False
 
 
-class Entry(Part):
+class JournalEntry(JournalPart):
     """One request. Times: CLOCK_MONOTONIC ns; both `_end_ns` are the last byte, of request and response."""
 
     #: From 0 per run, in order of arrival; lines stand in order of completion.
@@ -132,7 +132,7 @@ class Entry(Part):
     #: Main requests and faults: the sub-agent whose steps `step` counts; None: they are the run's own.
     subagent: str | None = None
     #: Main requests: the steps passed over for this one.
-    skipped: list[Skipped] = []
+    skipped: list[SkippedStep] = []
     #: The kind of fault that the answer met.
     fault: str | None = None
     #: Which request for its step in this turn this is, from 1; null: the step has no faults.
@@ -159,14 +159,14 @@ class Entry(Part):
     limit: str | None = None
     #: Names of the canaries in a request whose body is not kept.
     canaries: list[str] = []
-    request: Message
-    response: Message
+    request: HttpMessage
+    response: HttpMessage
     #: Models that are no script.
     tape: Taped | None = None
     #: The client hung up before the response's end.
     aborted: bool
 
-    def without_bodies(self) -> Entry:
+    def without_bodies(self) -> JournalEntry:
         """What is held of it where there are many; `size` of a body stays."""
         bare = {
             name: one.model_copy(update={"body": None, "length": one.size})
@@ -175,10 +175,10 @@ class Entry(Part):
         return self.model_copy(update=bare)
 
 
-_E = TypeVar("_E", bound=Entry)
+_E = TypeVar("_E", bound=JournalEntry)
 
 
-class _BareMessage(Message):
+class _BareMessage(HttpMessage):
     """Read without its body, which may be megabytes."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -200,7 +200,7 @@ class _BareTaped(Taped):
     chunks: list[tuple[float, str | dict[str, str]]] = Field(default=[], validation_alias="-")
 
 
-class _BareEntry(Entry):
+class _BareEntry(JournalEntry):
     request: _BareMessage
     response: _BareMessage
     calls: list[_BareCall]  # type: ignore[assignment]
@@ -216,15 +216,15 @@ class LoggedEntries:
 
     path: Path
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         for number, line in self._lines():
-            yield _entry(Entry, line, number)
+            yield _entry(JournalEntry, line, number)
 
-    def bare(self) -> list[Entry]:
+    def bare(self) -> list[JournalEntry]:
         """All entries without what may be large: bodies, headers, arguments of calls, contents of tapes."""
         names: dict[str, str] = {}
         tools: list[str] = []
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         for number, line in self._lines():
             entry = _entry(_BareEntry, line, number)
             # An agent offers the same tools again and again; one that names others each time is not followed for ever.
@@ -265,17 +265,17 @@ def _entry(kind: type[_E], line: bytes, number: int) -> _E:
         raise InternalError(f"model journal, line {number}: {problem}") from None
 
 
-def parse_journal(lines: Iterable[bytes]) -> list[Entry]:
+def parse_journal(lines: Iterable[bytes]) -> list[JournalEntry]:
     """Entries in order of arrival. Empty lines are skipped.
 
     :raises InternalError: a line is not an entry (a gateway of another version, or a torn file).
     """
-    entries = [_entry(Entry, line, number) for number, line in enumerate(lines, start=1) if line.strip()]
+    entries = [_entry(JournalEntry, line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     return sorted(entries, key=lambda entry: entry.seq)
 
 
 def unserved_steps(
-    entries: Iterable[Entry], steps: Iterable[Mapping[str, Any]], subagent: str | None = None
+    entries: Iterable[JournalEntry], steps: Iterable[Mapping[str, Any]], subagent: str | None = None
 ) -> list[int]:
     """Indices of one conversation's steps that no request asked for. One whose answer was cut off counts as served."""
     served = {entry.step for entry in entries if entry.kind == "main" and entry.subagent == subagent}
@@ -283,7 +283,7 @@ def unserved_steps(
 
 
 def skipped_steps(
-    entries: Iterable[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None = None
+    entries: Iterable[JournalEntry], steps: Sequence[Mapping[str, Any]], subagent: str | None = None
 ) -> dict[int, str]:
     """One conversation's unserved steps that the script itself made unreachable -> why: a condition that did not hold,
     a branch that ended the turn, a fault after which the agent asked no more."""
@@ -303,7 +303,9 @@ def skipped_steps(
     return {index: reasons[index] for index in left if index in reasons}
 
 
-def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, stopped: str | None = None) -> list[str]:
+def script_problems(
+    entries: Collection[JournalEntry], program: Mapping[str, Any], *, stopped: str | None = None
+) -> list[str]:
     """One line for each way in which agent and script did not fit; empty means that the script was played to its end.
 
     :param stopped: why the turn ended before the script did (a reject, a cancel, a stop): then the steps left are
@@ -321,7 +323,7 @@ def script_problems(entries: Collection[Entry], program: Mapping[str, Any], *, s
     return problems
 
 
-def _left(entries: Collection[Entry], steps: Sequence[Mapping[str, Any]], subagent: str | None) -> list[str]:
+def _left(entries: Collection[JournalEntry], steps: Sequence[Mapping[str, Any]], subagent: str | None) -> list[str]:
     skipped = skipped_steps(entries, steps, subagent)
     left = [index for index in unserved_steps(entries, steps, subagent) if index not in skipped]
     if not left:
@@ -337,7 +339,7 @@ def _name(step: Mapping[str, Any]) -> str:
     return f"{step['index']} ({meanings or ('say' if step['say'] is not None else 'think')})"
 
 
-def spans(entries: Iterable[Entry], kinds: Collection[str]) -> list[tuple[int, int]]:
+def spans(entries: Iterable[JournalEntry], kinds: Collection[str]) -> list[tuple[int, int]]:
     """The union of [last request byte in, last response byte out] of the entries of `kinds`: disjoint, sorted, ns."""
     union: list[tuple[int, int]] = []
     found = sorted((entry.t_request_end_ns, entry.t_response_end_ns) for entry in entries if entry.kind in kinds)

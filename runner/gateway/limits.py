@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from runner.config.knobs import Knobs
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import Finding
 
 GATEWAY_LIMIT = "gateway-limit"
@@ -24,10 +24,10 @@ def limits_of(knobs: Knobs) -> dict[str, int]:
     return {"request_bytes": knobs.model_request_mb * _MB, "journal_bytes": knobs.model_cap_mb * _MB}
 
 
-def limit_findings(entries: Iterable[Entry]) -> list[Finding]:
+def limit_findings(entries: Iterable[JournalEntry]) -> list[Finding]:
     """One finding for each bound that the run met, with the words of its first refusal."""
     counts: Counter[str] = Counter()
-    first: dict[str, Entry] = {}
+    first: dict[str, JournalEntry] = {}
     for entry in entries:
         if entry.limit is not None and entry.limit != _UNNAMED:
             counts[entry.limit] += 1

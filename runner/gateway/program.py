@@ -12,7 +12,7 @@ from runner.config.plan import Cell
 from runner.errors import ConfigError, InfraError, RunError, UsageError
 from runner.gateway.cassette import read_tape, replay_problems
 from runner.gateway.compile import compile_program
-from runner.gateway.journal import Entry, script_problems
+from runner.gateway.journal import JournalEntry, script_problems
 from runner.records.outcome import Aborted
 
 
@@ -64,7 +64,9 @@ def normalisers(declared: list[BuiltinNormaliser | Normaliser], adapter: Adapter
     return [one if isinstance(one, str) else one.model_dump(by_alias=True) for one in [*declared, *adapter.normalisers]]
 
 
-def model_problems(entries: Collection[Entry], program: dict[str, Any], *, stopped: str | None = None) -> list[str]:
+def model_problems(
+    entries: Collection[JournalEntry], program: dict[str, Any], *, stopped: str | None = None
+) -> list[str]:
     """One line for each way in which the run and its model did not fit; a live model fits whatever it is asked."""
     mode = program.get("mode", "scripted")
     if mode == "scripted":
@@ -72,7 +74,7 @@ def model_problems(entries: Collection[Entry], program: dict[str, Any], *, stopp
     return replay_problems(entries, program["tape"], stopped=stopped) if mode == "replay" else []
 
 
-def model_failures(entries: Collection[Entry]) -> list[RunError]:
+def model_failures(entries: Collection[JournalEntry]) -> list[RunError]:
     """Why a live model did not answer, which is nobody's fault whom this measures: out of reach, or too dear.
 
     An error of its own (a status, an answer cut short) is for the agent to get over; the run fails where it was the

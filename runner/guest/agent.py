@@ -16,7 +16,7 @@ from .disk import Writes
 from .forwarder import Forwarder
 from .preallocated import Preallocated
 from .reaper import Ended, Reaper
-from .resolver import Resolver
+from .resolver import NameServer
 from .sampler import Sampler
 from .terminals import Terminals
 from .untrusted import AGENT, Untrusted
@@ -45,7 +45,7 @@ class Agent:
         reaper: Reaper,
         streams: Streams,
         forwarder: Forwarder,
-        resolver: Resolver,
+        resolver: NameServer,
         terminals: Terminals,
         writes: Writes,
         preallocated: Preallocated,

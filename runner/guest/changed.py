@@ -19,7 +19,7 @@ from . import gitobj, tree
 from .archive import Archive
 from .channel import OpError
 from .git import git
-from .gitobj import Entry, Manifest
+from .gitobj import GitEntry, Manifest
 
 #: New files that are sorted at a time: an agent can leave millions.
 _CHUNK = 50_000
@@ -77,15 +77,15 @@ def take_changes(archive: Archive, workspace: str, manifest: Manifest, deadline:
     return [path for path in manifest if path not in kept]
 
 
-def _entry(full: str, status: os.stat_result) -> Entry:
+def _entry(full: str, status: os.stat_result) -> GitEntry:
     """What stands at a path as a tree would hold it; mode 0 where it cannot."""
     try:
         if stat.S_ISLNK(status.st_mode):
-            return Entry(gitobj.SYMLINK, gitobj.blob_name(os.fsencode(os.readlink(full))))
+            return GitEntry(gitobj.SYMLINK, gitobj.blob_name(os.fsencode(os.readlink(full))))
         if not stat.S_ISREG(status.st_mode):
             return tree.UNKNOWN
         with tree.open_regular(full) as fd:
-            return Entry(gitobj.EXECUTABLE if status.st_mode & 0o100 else gitobj.FILE, gitobj.file_blob_name(fd))
+            return GitEntry(gitobj.EXECUTABLE if status.st_mode & 0o100 else gitobj.FILE, gitobj.file_blob_name(fd))
     except OSError:
         return tree.UNKNOWN
 

@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 
-from .fixture import Proof
+from .fixture import ProofResult
 from .seccomp import AF_INET, AF_UNIX, SOCKETS, STREAM
 from .syscalls import ARCHITECTURES
 
@@ -26,7 +26,7 @@ _VSOCK_HOST = 2
 _VSOCK_S = 0.3
 
 
-def prove() -> Proof:
+def prove() -> ProofResult:
     """`detail`: what opened where that is as it must be, else everything that is wrong."""
     try:
         opened: set[tuple[int, int]] = {
@@ -34,8 +34,8 @@ def prove() -> Proof:
         }
         problems = [*_foreign(opened), *_foreign_protocols(), *_other_ways()]
     except OSError as error:
-        return Proof(NAME, False, f"not checked: {error}")
-    return Proof(NAME, not problems, ("; ".join(problems) if problems else ", ".join(_names(opened)))[:800])
+        return ProofResult(NAME, False, f"not checked: {error}")
+    return ProofResult(NAME, not problems, ("; ".join(problems) if problems else ", ".join(_names(opened)))[:800])
 
 
 def opens(family: int, kind: int, protocol: int = 0) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from . import gitobj, planted, tree
 from .channel import OpError
 from .git import git
-from .gitobj import Entry
+from .gitobj import GitEntry
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 #: A fixture is small; its files are written into each run.
@@ -34,7 +34,7 @@ _CONFIG = """\
 _AS_THEY_ARE = "* -text -crlf -eol -ident -filter -working-tree-encoding\n"
 
 
-class Proof(NamedTuple):
+class ProofResult(NamedTuple):
     """One checked statement about the sandbox; `detail` says what was found."""
 
     name: str
@@ -71,14 +71,14 @@ class Prepared(NamedTuple):
     workspace: str
     tree: str
     commit: str
-    manifest: dict[str, Entry]
+    manifest: dict[str, GitEntry]
     #: Blob names of the files written into HOME, by relative path.
     home: dict[str, str]
     #: Of the repository's own files that say how git behaves; see `git_state`.
     git_state: dict[str, str]
-    proofs: list[Proof]
+    proofs: list[ProofResult]
     #: Outside the workspace; what lies in HOME stands in `home` too.
-    planted: list[planted.Planted] = []
+    planted: list[planted.PlantedPath] = []
 
 
 def prepare(
@@ -126,7 +126,7 @@ def prepare(
     )
 
 
-def write_files(workspace: str, archive: bytes) -> dict[str, Entry]:
+def write_files(workspace: str, archive: bytes) -> dict[str, GitEntry]:
     """The fixture's files into an empty folder, modes normalised to 0644 and 0755."""
     extraction = tree.Extraction(workspace, strict=True, cap_bytes=_CAP_BYTES)
     try:
@@ -231,22 +231,24 @@ def git_state(workspace: str) -> dict[str, str]:
     return state
 
 
-def _pin(name: str, found: str, pin: str | None) -> Proof:
+def _pin(name: str, found: str, pin: str | None) -> ProofResult:
     if pin is not None and found != pin:
-        return Proof(name, False, f"{found}, pinned {pin}")
-    return Proof(name, True, found)
+        return ProofResult(name, False, f"{found}, pinned {pin}")
+    return ProofResult(name, True, found)
 
 
-def _index(workspace: str, manifest: gitobj.Manifest) -> Proof:
+def _index(workspace: str, manifest: gitobj.Manifest) -> ProofResult:
     """Has git write the index. It differs where git would store a file otherwise than it is (by an attribute)."""
     git("add", "--all", "--force", ".", cwd=workspace)
     with open(f"{workspace}/.git/index", "rb") as stream:
         found = gitobj.read_index(stream.read())
     differing = sorted(path for path in found.keys() | manifest.keys() if found.get(path) != manifest.get(path))
-    return Proof("git-index", not differing, f"git stores otherwise: {', '.join(differing[:10])}" if differing else "")
+    return ProofResult(
+        "git-index", not differing, f"git stores otherwise: {', '.join(differing[:10])}" if differing else ""
+    )
 
 
-def _fsck(workspace: str) -> Proof:
+def _fsck(workspace: str) -> ProofResult:
     done = git("fsck", "--full", "--strict", "--no-progress", cwd=workspace, ok=range(256))
     text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
-    return Proof("git-fsck", done.returncode == 0 and not text, text[:400] or "clean")
+    return ProofResult("git-fsck", done.returncode == 0 and not text, text[:400] or "clean")

@@ -20,14 +20,14 @@ _MAX_OBJECT = 64 << 20
 _CHUNK = 1 << 20
 
 
-class Entry(NamedTuple):
+class GitEntry(NamedTuple):
     """What stands at a path. Mode 0 is something git cannot hold (a pipe, a socket, a device)."""
 
     mode: int
     sha: str
 
 
-Manifest = Mapping[str, Entry]
+Manifest = Mapping[str, GitEntry]
 
 
 def object_name(kind: str, data: bytes) -> str:
@@ -91,7 +91,7 @@ def _tree_data(folder: Mapping[str, object], names: Mapping[int, str]) -> bytes:
     lines = []
     for name, item in folder.items():
         raw = os.fsencode(name)
-        if isinstance(item, Entry):
+        if isinstance(item, GitEntry):
             lines.append((raw, f"{item.mode:o}", item.sha))
         else:
             lines.append((raw + b"/", f"{_TREE:o}", names[id(item)]))
@@ -142,9 +142,9 @@ def read_object(objects: str, name: str) -> tuple[str, bytes]:
     return kind, data
 
 
-def read_tree(objects: str, name: str) -> dict[str, Entry]:
+def read_tree(objects: str, name: str) -> dict[str, GitEntry]:
     """The manifest of a tree, all its loose tree objects read. Raises ValueError or OSError."""
-    found: dict[str, Entry] = {}
+    found: dict[str, GitEntry] = {}
     pending = [("", name)]
     while pending:
         prefix, sha = pending.pop()
@@ -156,7 +156,7 @@ def read_tree(objects: str, name: str) -> dict[str, Entry]:
             head, _, _ = data[at:].partition(b"\0")
             mode, _, raw = head.partition(b" ")
             at += len(head) + 21
-            entry = Entry(int(mode, 8), data[at - 20 : at].hex())
+            entry = GitEntry(int(mode, 8), data[at - 20 : at].hex())
             path = prefix + os.fsdecode(raw)
             if entry.mode == _TREE:
                 pending.append((f"{path}/", entry.sha))
@@ -165,14 +165,14 @@ def read_tree(objects: str, name: str) -> dict[str, Entry]:
     return found
 
 
-def read_index(data: bytes) -> dict[str, Entry]:
+def read_index(data: bytes) -> dict[str, GitEntry]:
     """The manifest in an index file, version 2 or 3 (gitformat-index). Raises ValueError."""
     if data[:4] != b"DIRC":
         raise ValueError("no index")
     version, count = struct.unpack(">II", data[4:12])
     if version not in (2, 3):
         raise ValueError(f"index version {version}")
-    found: dict[str, Entry] = {}
+    found: dict[str, GitEntry] = {}
     at = 12
     for _ in range(count):
         mode = struct.unpack(">I", data[at + 24 : at + 28])[0]
@@ -182,6 +182,6 @@ def read_index(data: bytes) -> dict[str, Entry]:
         end = data.index(b"\0", start)
         if flags & 0x3000:
             raise ValueError("unmerged entries")
-        found[os.fsdecode(data[start:end])] = Entry(mode, sha)
+        found[os.fsdecode(data[start:end])] = GitEntry(mode, sha)
         at += (end - at + 8) // 8 * 8
     return found

@@ -11,7 +11,7 @@ from . import gitobj, tree
 from .channel import OpError
 
 
-class Planted(NamedTuple):
+class PlantedPath(NamedTuple):
     """One path as it was planted. `sha256` (hex) is a file's, `target` a link's."""
 
     path: str
@@ -23,7 +23,7 @@ class Planted(NamedTuple):
         return self._asdict()
 
 
-def plant(items: list[dict[str, Any]], workspaces: str, workspace: str, home: str, tmp: str) -> list[Planted]:
+def plant(items: list[dict[str, Any]], workspaces: str, workspace: str, home: str, tmp: str) -> list[PlantedPath]:
     """Write `items` ({path, content} or {path, link}). Raises OpError `bad_request` for a place that is not allowed.
 
     Allowed is what lies below `workspaces` but outside `workspace`, and what lies below `home` but outside `tmp`.
@@ -45,18 +45,18 @@ def plant(items: list[dict[str, Any]], workspaces: str, workspace: str, home: st
     return planted
 
 
-def look(path: str) -> Planted:
+def look(path: str) -> PlantedPath:
     """What stands at `path` now; kind `absent` or `other` where it is neither file nor link. Follows no link."""
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            return Planted(path, "link", None, os.readlink(path))
+            return PlantedPath(path, "link", None, os.readlink(path))
         if stat.S_ISREG(mode):
             with tree.open_regular(path) as fd, open(fd, "rb", closefd=False) as stream:
-                return Planted(path, "file", sha256(stream.read()), None)
+                return PlantedPath(path, "file", sha256(stream.read()), None)
     except OSError:
-        return Planted(path, "absent", None, None)
-    return Planted(path, "other", None, None)
+        return PlantedPath(path, "absent", None, None)
+    return PlantedPath(path, "other", None, None)
 
 
 def sha256(data: bytes) -> str:
@@ -73,14 +73,14 @@ def blobs_below(folder: str, items: list[dict[str, Any]]) -> dict[str, str]:
     return names
 
 
-def meant(item: dict[str, Any]) -> Planted:
+def meant(item: dict[str, Any]) -> PlantedPath:
     """An item as `plant` leaves it."""
     if isinstance(link := item.get("link"), str):
-        return Planted(str(item["path"]), "link", None, link)
-    return Planted(str(item["path"]), "file", sha256(str(item["content"]).encode("utf-8")), None)
+        return PlantedPath(str(item["path"]), "link", None, link)
+    return PlantedPath(str(item["path"]), "file", sha256(str(item["content"]).encode("utf-8")), None)
 
 
-def differences(planted: list[Planted]) -> list[str]:
+def differences(planted: list[PlantedPath]) -> list[str]:
     """The planted paths that are not what they were."""
     return [f"{one.path} differs" for one in planted if look(one.path) != one]
 

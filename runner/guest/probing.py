@@ -20,7 +20,7 @@ _MAX_BYTES = 1 << 20
 _INIT = 1
 
 
-class Found(NamedTuple):
+class ProbeReport(NamedTuple):
     """What the probe printed; see `probe.main`."""
 
     network: list[str]
@@ -33,7 +33,7 @@ class Probing:
 
     def __init__(self) -> None:
         self._own = settled()
-        self._found: Found | str | None = None
+        self._found: ProbeReport | str | None = None
         self._reading, writing = os.pipe2(os.O_CLOEXEC)
         pids = [str(_INIT), str(os.getpid())] if self._own else []
         try:
@@ -44,7 +44,7 @@ class Probing:
         finally:
             os.close(writing)
 
-    def found(self) -> Found:
+    def found(self) -> ProbeReport:
         """Waits for its end, which must come before anybody else waits for children. Raises OpError `probe_failed`."""
         if self._found is None:
             self._found = self._read()
@@ -52,7 +52,7 @@ class Probing:
             raise OpError("probe_failed", f"the sandbox was not looked at: {self._found}")
         return self._found
 
-    def _read(self) -> Found | str:
+    def _read(self) -> ProbeReport | str:
         text = b""
         with open(self._reading, "rb", buffering=0) as stream:
             poll = select.poll()
@@ -69,6 +69,6 @@ class Probing:
         try:
             found: dict[str, Any] = json.loads(text)
             reached = found["reached"] if self._own else ["guest and agent are one user"]
-            return Found(found["network"], found["status"], reached)
+            return ProbeReport(found["network"], found["status"], reached)
         except (ValueError, KeyError, TypeError):
             return f"it ended with {os.waitstatus_to_exitcode(status)}"

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from . import families, gitobj, planted, tree
 from .channel import OpError
-from .fixture import Layout, Prepared, Proof, commit_tree, head_commit
-from .probing import Found
+from .fixture import Layout, Prepared, ProofResult, commit_tree, head_commit
+from .probing import ProbeReport
 
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
@@ -22,11 +22,11 @@ _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 def prove(
     layout: Layout,
     prepared: Prepared | None,
-    probed: Callable[[], Found],
+    probed: Callable[[], ProbeReport],
     uid: int,
     workspace: str,
     state_dirs: list[str],
-) -> list[Proof]:
+) -> list[ProofResult]:
     """All proofs, in a fixed order. A check that cannot be made is a failed one."""
     checks: list[tuple[str, Callable[[], list[str]]]] = [
         ("network", lambda: probed().network),
@@ -42,20 +42,20 @@ def prove(
     return [made[0], families.prove(), *made[1:]]
 
 
-def conditions(found: Found, uid: int) -> list[str]:
+def conditions(found: ProbeReport, uid: int) -> list[str]:
     """What speaks against starting in this container what we do not trust, whatever is in its folders."""
     return [*found.network, *user(found, uid), *no_new_privileges(found), *found.reached]
 
 
-def _proof(name: str, check: Callable[[], list[str]]) -> Proof:
+def _proof(name: str, check: Callable[[], list[str]]) -> ProofResult:
     try:
         problems = check()
     except (OSError, ValueError, OpError) as error:
         problems = [f"not checked: {error}"]
-    return Proof(name, not problems, "; ".join(problems)[:800])
+    return ProofResult(name, not problems, "; ".join(problems)[:800])
 
 
-def user(found: Found, uid: int) -> list[str]:
+def user(found: ProbeReport, uid: int) -> list[str]:
     """User and group as asked, no other group, no capability in any set."""
     status = found.status
     problems = [
@@ -67,7 +67,7 @@ def user(found: Found, uid: int) -> list[str]:
     return problems
 
 
-def no_new_privileges(found: Found) -> list[str]:
+def no_new_privileges(found: ProbeReport) -> list[str]:
     value = found.status.get("NoNewPrivs", "?")
     return [] if value == "1" else [f"NoNewPrivs {value}"]
 
@@ -105,7 +105,7 @@ def clean_workspace(workspace: str, prepared: Prepared | None) -> list[str]:
     return problems
 
 
-def _differences(where: str, found: dict[str, gitobj.Entry], expected: dict[str, gitobj.Entry]) -> list[str]:
+def _differences(where: str, found: dict[str, gitobj.GitEntry], expected: dict[str, gitobj.GitEntry]) -> list[str]:
     paths = sorted(path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path))
     return [f"{where}: {path} {'differs' if path in expected else 'is foreign'}" for path in paths[:10]]
 
@@ -124,7 +124,7 @@ def _refs(folder: str) -> list[str]:
     return problems
 
 
-def _foreign_objects(folder: str, commit: str, manifest: dict[str, gitobj.Entry]) -> list[str]:
+def _foreign_objects(folder: str, commit: str, manifest: dict[str, gitobj.GitEntry]) -> list[str]:
     """Every object in the store belongs to the one commit."""
     trees: set[str] = set()
     gitobj.build_trees(manifest, lambda data: trees.add(gitobj.object_name("tree", data)))

@@ -25,7 +25,7 @@ _TIMEOUT_S = 60.0
 MAX_FOUND = 500
 
 
-class Found(NamedTuple):
+class LeftFromBefore(NamedTuple):
     """Something that a pristine start would not have. Kinds: `untracked ignored modified deleted` (`path` below the
     workspace), `state` (a folder of an agent's own) and `home` (both absolute)."""
 
@@ -74,7 +74,7 @@ def reset(
     )
 
 
-def survey(layout: Layout, prepared: Prepared, state_dirs: list[str]) -> list[Found]:
+def survey(layout: Layout, prepared: Prepared, state_dirs: list[str]) -> list[LeftFromBefore]:
     """What a pristine start would not have, the workspace first. Empty: there is nothing of an earlier run.
 
     Must come before *go* and before any long-lived child of the guest's, since git is run.
@@ -83,21 +83,23 @@ def survey(layout: Layout, prepared: Prepared, state_dirs: list[str]) -> list[Fo
     extra = sorted(present.keys() - prepared.manifest.keys())
     ignored = _ignored(layout, prepared.workspace, extra) if extra else set()
     found = [
-        Found("ignored" if path in ignored else "untracked", path, planted.look(f"{prepared.workspace}/{path}").sha256)
+        LeftFromBefore(
+            "ignored" if path in ignored else "untracked", path, planted.look(f"{prepared.workspace}/{path}").sha256
+        )
         for path in extra
     ]
     for path, entry in sorted(prepared.manifest.items()):
         if path not in present:
-            found.append(Found("deleted", path))
+            found.append(LeftFromBefore("deleted", path))
         elif present[path] != entry:
-            found.append(Found("modified", path, planted.look(f"{prepared.workspace}/{path}").sha256))
+            found.append(LeftFromBefore("modified", path, planted.look(f"{prepared.workspace}/{path}").sha256))
     for name in state_dirs:
         ours = any(path == name or path.startswith(f"{name}/") for path in prepared.home)
         places = [prepared.workspace] if ours else [prepared.workspace, layout.home]
-        found += [Found("state", f"{place}/{name}") for place in places if os.path.lexists(f"{place}/{name}")]
+        found += [LeftFromBefore("state", f"{place}/{name}") for place in places if os.path.lexists(f"{place}/{name}")]
     for path, status in tree.walk(layout.home, skip=""):
         if not stat.S_ISDIR(status.st_mode) and path not in prepared.home:
-            found.append(Found("home", f"{layout.home}/{path}", planted.look(f"{layout.home}/{path}").sha256))
+            found.append(LeftFromBefore("home", f"{layout.home}/{path}", planted.look(f"{layout.home}/{path}").sha256))
     return found[:MAX_FOUND]
 
 

@@ -23,7 +23,7 @@ _READY_S = 5.0
 _READY_STEP_S = 0.005
 
 
-class Resolver:
+class NameServer:
     """At most one at a time. Its log comes through a pipe of ours, so that no file of it is the agent's to change."""
 
     def __init__(self, reaper: Reaper) -> None:

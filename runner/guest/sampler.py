@@ -27,7 +27,7 @@ _REAPED_S, _REAPED_STEP_S = 1.0, 0.002
 _LONGEST_STEP_S = 0.01
 
 
-class Usage(NamedTuple):
+class ResourceUsage(NamedTuple):
     """What the agent's tree has used; None where this machine does not count it. Megabytes are 10^6 bytes."""
 
     cpu_s: float | None
@@ -88,12 +88,12 @@ class Sampler:
         self._cpu = self._foreign_cpu_s()
         self._thread.start()
 
-    def usage(self) -> Usage:
+    def usage(self) -> ResourceUsage:
         """Up to now; call it as soon as the agent has ended."""
         self._sample_memory()
         cpu = self._foreign_cpu_s()
         kills = self._cgroup.oom_kills()
-        return Usage(
+        return ResourceUsage(
             cpu_s=None if cpu is None or self._cpu is None else round(max(0.0, cpu - self._cpu), 6),
             peak_anon_mb=None if self._anon is None else round(self._peak / _MEGABYTE, 3),
             oom=kills is not None and self._oom_kills is not None and kills > self._oom_kills,

@@ -23,7 +23,7 @@ from .preallocated import Preallocated
 from .probing import Probing
 from .readiness import Readiness
 from .reaper import Reaper
-from .resolver import Resolver
+from .resolver import NameServer
 from .terminals import Terminals
 
 #: Abstract: it needs no place on disk, and nobody can find it there once the listener is closed.
@@ -49,7 +49,7 @@ class Guest:
         self.prepared: fixture.Prepared | None = None
         self.reaper = Reaper()
         self.forwarder = Forwarder(channel, self.reaper)
-        self.resolver = Resolver(self.reaper)
+        self.resolver = NameServer(self.reaper)
         self.readiness = Readiness(channel)
         self.change_times = ChangeTimes()
         self.terminals = Terminals(self.reaper)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from . import gitobj
-from .gitobj import EXECUTABLE, FILE, SYMLINK, Entry
+from .gitobj import EXECUTABLE, FILE, SYMLINK, GitEntry
 
 #: Longer paths, with the workspace's own before them, cannot be handed to the kernel in one piece (PATH_MAX is 4096).
 MAX_PATH = 3900
 _CHUNK = 1 << 20
 #: What git cannot hold, or we cannot read: equal to no file of a fixture.
-UNKNOWN = Entry(0, "0" * 40)
+UNKNOWN = GitEntry(0, "0" * 40)
 
 
 class BadArchive(Exception):
@@ -62,7 +62,7 @@ class Extraction:
 
     def __init__(self, root: str, *, strict: bool, cap_bytes: int, standing: gitobj.Manifest | None = None) -> None:
         self.root = root
-        self.manifest: dict[str, Entry] = dict(standing or {})
+        self.manifest: dict[str, GitEntry] = dict(standing or {})
         self.skipped: list[Skipped] = []
         self._strict = strict
         self._left = cap_bytes
@@ -105,14 +105,14 @@ class Extraction:
         stream = archive.extractfile(member)
         assert stream is not None
         mode = EXECUTABLE if member.mode & 0o100 else FILE
-        self.manifest[path] = Entry(mode, _write(f"{self.root}/{path}", stream, member.size, mode & 0o777))
+        self.manifest[path] = GitEntry(mode, _write(f"{self.root}/{path}", stream, member.size, mode & 0o777))
         return None
 
     def _take_link(self, path: str, target: str) -> str | None:
         if not target or "\0" in target or len(os.fsencode(target)) > MAX_PATH:
             return "a link to nowhere"
         self._links[path] = target
-        self.manifest[path] = Entry(SYMLINK, gitobj.blob_name(os.fsencode(target)))
+        self.manifest[path] = GitEntry(SYMLINK, gitobj.blob_name(os.fsencode(target)))
         return None
 
     def _make_folders(self, path: str) -> bool:
@@ -155,19 +155,19 @@ def parents(path: str) -> Iterator[str]:
         yield path
 
 
-def scan(root: str, *, skip: str = ".git") -> dict[str, Entry]:
+def scan(root: str, *, skip: str = ".git") -> dict[str, GitEntry]:
     """The manifest of what stands on disk below `root`, without `skip` at the top. Follows no link; see `walk`."""
-    found: dict[str, Entry] = {}
+    found: dict[str, GitEntry] = {}
     for path, status in walk(root, skip=skip):
         if stat.S_ISREG(status.st_mode):
             mode = EXECUTABLE if status.st_mode & 0o100 else FILE
             try:
                 with open_regular(f"{root}/{path}") as fd:
-                    found[path] = Entry(mode, gitobj.file_blob_name(fd))
+                    found[path] = GitEntry(mode, gitobj.file_blob_name(fd))
             except OSError:
                 found[path] = UNKNOWN
         elif stat.S_ISLNK(status.st_mode):
-            found[path] = Entry(SYMLINK, gitobj.blob_name(os.fsencode(os.readlink(f"{root}/{path}"))))
+            found[path] = GitEntry(SYMLINK, gitobj.blob_name(os.fsencode(os.readlink(f"{root}/{path}"))))
         elif not stat.S_ISDIR(status.st_mode):
             found[path] = UNKNOWN
     return found

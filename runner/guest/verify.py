@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from . import fixture, gitobj, isolated, limits, procs, tree
 from .channel import OpError, Request, within
 from .git import git
-from .gitobj import Entry, Manifest
+from .gitobj import GitEntry, Manifest
 from .spawn import spawn
 from .untrusted import AGENT, Untrusted, User
 
@@ -40,7 +40,7 @@ _DRAIN_S = 5.0
 _NOT_FOUND = 127
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """One path that differs from the fixture: A added, M content or executable bit, D deleted, T other type."""
 
     path: str
@@ -53,7 +53,7 @@ class Change(NamedTuple):
         return self._asdict()
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """The test command. `exit_code` is null where it was stopped; a signal shows as 128 + number, as in a shell."""
 
     exit_code: int | None
@@ -98,7 +98,7 @@ def verify(request: Request, layout: fixture.Layout) -> None:
             prepared.workspace, prepared.manifest, agent_archive, differing, cap_bytes or _CAP_BYTES
         )
         del agent_archive
-        comparison = Comparison(prepared, agent, f"{scratch}/objects", protected)
+        comparison = TreeComparison(prepared, agent, f"{scratch}/objects", protected)
         patch, patch_cut = comparison.patch(scratch)
         result |= {"patch_cut": patch_cut, **_changes(comparison, skipped)}
         restore(prepared, [change for change in comparison.changes if change.protected], archive)
@@ -115,7 +115,7 @@ def verify(request: Request, layout: fixture.Layout) -> None:
     request.reply(result | ran._asdict() | {"limits": watch.reached()}, blobs={"patch": patch})
 
 
-def _changes(comparison: Comparison, skipped: list[tree.Skipped]) -> dict[str, Any]:
+def _changes(comparison: TreeComparison, skipped: list[tree.Skipped]) -> dict[str, Any]:
     """What the agent changed, and what of it was not taken over, within what a reply may hold."""
     # Those that decide the verdict first, should not all be told.
     changes = sorted(comparison.changes, key=lambda change: not change.protected)[:_MAX_CHANGES]
@@ -143,7 +143,7 @@ def lay_over(
     archive: bytes,
     differing: list[str] | None = None,
     cap_bytes: int = _CAP_BYTES,
-) -> tuple[list[tree.Skipped], dict[str, Entry]]:
+) -> tuple[list[tree.Skipped], dict[str, GitEntry]]:
     """Puts the agent's files in the place of the fixture's; the pristine `.git` stays. Returns what was not taken.
 
     Of the fixture's files those that are not in `differing` stay where they are; without `differing`, none does.
@@ -162,7 +162,7 @@ def lay_over(
     return extraction.skipped, extraction.manifest
 
 
-class Comparison:
+class TreeComparison:
     """The agent's files against the fixture's, as objects: the pristine store, and one of our own beside it."""
 
     def __init__(self, prepared: fixture.Prepared, agent: Manifest, objects: str, protected: list[str]) -> None:
@@ -206,7 +206,7 @@ class Comparison:
             lines.append((code in ("??", "!!"), code == "!!", f"{code} {quoted(change.path)}\n"))
         return "".join(line for *_, line in sorted(lines, key=lambda item: item[:2]))
 
-    def _store(self, objects: str, changes: list[Change]) -> str:
+    def _store(self, objects: str, changes: list[FileChange]) -> str:
         """Writes the agent's changed files and all its trees as objects. Returns the name of its root tree."""
         changed = {change.path: self._agent[change.path] for change in changes if change.after is not None}
         gitobj.write_files(objects, self._prepared.workspace, changed)
@@ -236,7 +236,7 @@ class Comparison:
         return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
 
 
-def compare(before: Manifest, after: Manifest) -> list[Change]:
+def compare(before: Manifest, after: Manifest) -> list[FileChange]:
     """The changes from one manifest to another, by path."""
     changes = []
     for path in sorted(before.keys() | after.keys(), key=os.fsencode):
@@ -249,7 +249,7 @@ def compare(before: Manifest, after: Manifest) -> list[Change]:
             status = "D"
         else:
             status = "M" if stat.S_IFMT(old.mode) == stat.S_IFMT(new.mode) else "T"
-        changes.append(Change(path, status, old.sha if old else None, new.sha if new else None))
+        changes.append(FileChange(path, status, old.sha if old else None, new.sha if new else None))
     return changes
 
 
@@ -263,7 +263,7 @@ def quoted(path: str) -> str:
     return f'"{text}"' if "\\" in text or " " in text else text
 
 
-def restore(prepared: fixture.Prepared, changes: list[Change], archive: bytes) -> None:
+def restore(prepared: fixture.Prepared, changes: list[FileChange], archive: bytes) -> None:
     """Makes protected paths the fixture's again: what was added goes, what was changed or deleted comes back."""
     for change in changes:
         if change.after is not None:
@@ -304,7 +304,7 @@ def _mode(path: str) -> int:
         return 0
 
 
-def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, user: User = AGENT) -> Ran:
+def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, user: User = AGENT) -> CommandResult:
     """Runs the tests and ends whatever they leave behind. Of the output (both streams) the end is kept.
 
     What this needs stands before they start: they may use up the container's processes.
@@ -325,7 +325,7 @@ def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, use
         started.put(0)
         if user is AGENT and "/" in command[0] and not command[0].startswith("/"):
             # It stands in the workspace: that it is not there, or cannot be run, is what the agent left.
-            return Ran(_NOT_FOUND, False, f"{error}\n", 0.0)
+            return CommandResult(_NOT_FOUND, False, f"{error}\n", 0.0)
         raise
     finally:
         os.close(writing)
@@ -340,7 +340,7 @@ def run(command: list[str], cwd: str, env: dict[str, str], timeout_s: float, use
     procs.reap(present)
     reader.join(_DRAIN_S)
     output = bytes(kept[-_OUTPUT_BYTES:]).decode("utf-8", "replace")
-    return Ran(code if code is None or code >= 0 else 128 - code, timed_out, output, round(test_ms, 3))
+    return CommandResult(code if code is None or code >= 0 else 128 - code, timed_out, output, round(test_ms, 3))
 
 
 def _code(codes: queue.SimpleQueue[int], limit_s: float) -> int | None:

@@ -37,7 +37,7 @@ _RENAMED = re.compile(
 
 
 @dataclass(frozen=True, order=True)
-class Pinned:
+class PinnedPackage:
     """One package at one version, and the adapters and images that pin it."""
 
     registry: Literal["npm", "pypi"]
@@ -49,10 +49,10 @@ class Pinned:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedPackage:
     """What the registry says of one pin. Null: it does not say; `problem`: it could not be asked at all."""
 
-    pinned: Pinned
+    pinned: PinnedPackage
     #: The notice, "" where the registry says that there is none.
     deprecated: str | None = None
     #: The name that the notice gives in its stead.
@@ -97,7 +97,7 @@ class Checked:
         }
 
 
-def pins(adapters: Iterable[Adapter]) -> list[Pinned]:
+def pins(adapters: Iterable[Adapter]) -> list[PinnedPackage]:
     """The packages of all adapters, each once, sorted.
 
     A reason in `accept_deprecated` is for the adapter's own package, its first one; where several adapters pin the same
@@ -112,24 +112,24 @@ def pins(adapters: Iterable[Adapter]) -> list[Pinned]:
         owners = [user for user in users if user.packages[0].name == name]
         reasons = [owner.accept_deprecated for owner in owners]
         accepted = reasons[0] if reasons and all(reason is not None for reason in reasons) else None
-        rows.append(Pinned(registry, name, version, tuple(user.id for user in users), accepted))
+        rows.append(PinnedPackage(registry, name, version, tuple(user.id for user in users), accepted))
     return sorted(rows, key=lambda row: (row.registry, row.name, row.version))
 
 
-def image_pins(name: str, folder: Path) -> list[Pinned]:
+def image_pins(name: str, folder: Path) -> list[PinnedPackage]:
     """What an image's own folder names: the dependencies of its package.json, every line of its requirements."""
     manifest = folder / "package.json"
     direct = json.loads(manifest.read_text("utf-8")).get("dependencies", {}) if manifest.exists() else {}
     return [
-        Pinned(one.registry, one.name, one.version, (f"image {name}",))
+        PinnedPackage(one.registry, one.name, one.version, (f"image {name}",))
         for one in packages(folder)
         if one.registry == "pypi" or one.name in direct
     ]
 
 
-def merged(pinned: Iterable[Pinned]) -> list[Pinned]:
+def merged(pinned: Iterable[PinnedPackage]) -> list[PinnedPackage]:
     """Each package once, sorted, with everybody who pins it; what one accepts is accepted."""
-    found: dict[tuple[str, str, str], Pinned] = {}
+    found: dict[tuple[str, str, str], PinnedPackage] = {}
     for one in sorted(pinned):
         place = (one.registry, one.name, one.version)
         same = found.get(place)
@@ -137,13 +137,13 @@ def merged(pinned: Iterable[Pinned]) -> list[Pinned]:
     return list(found.values())
 
 
-def everything(adapters: Sequence[Adapter], recipes: Mapping[str, Recipe]) -> list[Pinned]:
+def everything(adapters: Sequence[Adapter], recipes: Mapping[str, Recipe]) -> list[PinnedPackage]:
     """Every pin of ours: the adapters' packages, and those of the images that no adapter has (`recipes`: of all)."""
     shared = sorted(recipes.keys() - {adapter.image for adapter in adapters})
     return merged([*pins(adapters), *(one for name in shared for one in image_pins(name, recipes[name].folder))])
 
 
-def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
+def check(pinned: Sequence[PinnedPackage], registries: Registries) -> list[CheckedPackage]:
     """Ask the registries about every pin, in one go."""
     answers = registries.ask(
         [MARKED, *(f"{one.name}@{one.version}" for one in pinned if one.registry == "npm")],
@@ -163,11 +163,11 @@ def check(pinned: Sequence[Pinned], registries: Registries) -> list[Checked]:
     ]
 
 
-def _npm(pinned: Pinned, answer: Mapping[str, Any], *, has_notices: bool) -> Checked:
+def _npm(pinned: PinnedPackage, answer: Mapping[str, Any], *, has_notices: bool) -> CheckedPackage:
     if answer.get("absent"):
-        return Checked(pinned, yanked=True)
+        return CheckedPackage(pinned, yanked=True)
     if "ok" not in answer:
-        return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
+        return CheckedPackage(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     said = _npm_said(answer)
     notice = said.get("deprecated")
     tags = as_object(said.get("dist-tags"))
@@ -185,11 +185,11 @@ def _npm_said(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return as_object(said)
 
 
-def _pypi(pinned: Pinned, answer: Mapping[str, Any]) -> Checked:
+def _pypi(pinned: PinnedPackage, answer: Mapping[str, Any]) -> CheckedPackage:
     if answer.get("absent"):
-        return Checked(pinned, yanked=True)
+        return CheckedPackage(pinned, yanked=True)
     if "ok" not in answer:
-        return Checked(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
+        return CheckedPackage(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     page = as_object(answer["ok"])
     files = [as_object(one) for one in as_list(page.get("files"))]
     mine = [file for file in files if _version_of(str(file.get("filename"))) == pinned.version]
@@ -223,18 +223,18 @@ def _version_of(filename: str) -> str | None:
 
 
 def _judged(
-    pinned: Pinned,
+    pinned: PinnedPackage,
     notice: str | None,
     newest: str | None,
     versions: Sequence[str],
     times: Mapping[str, str],
     *,
     yanked: bool,
-) -> Checked:
+) -> CheckedPackage:
     found = _RENAMED.search(notice) if notice else None
     later = between(versions, pinned.version, newest) if newest is not None else []
     released, newest_released = times.get(pinned.version), times.get(newest or "")
-    return Checked(
+    return CheckedPackage(
         pinned,
         deprecated=notice,
         renamed=found[1] if found and found[1] != pinned.name else None,

@@ -48,7 +48,7 @@ class Registries(Protocol):
 
 
 @dataclass(frozen=True)
-class Ran:
+class ClientRun:
     """What a command ended with, printed and made (`files`: those that were asked for and are there)."""
 
     code: int
@@ -93,7 +93,7 @@ class Clients:
         answers: dict[str, dict[str, dict[str, Any]]] = json.loads(ran.stdout)
         return answers
 
-    def run(self, script: str, files: Mapping[str, bytes], fetch: Sequence[str] = ()) -> Ran:
+    def run(self, script: str, files: Mapping[str, bytes], fetch: Sequence[str] = ()) -> ClientRun:
         """Run a shell script in a folder that holds `files`; then `fetch` files from it. Raises BuildError."""
         command = ["sh", "-c", f"mkdir -p /{WORK} && cd /{WORK} && . {host.MOUNT}/env && {script}"]
         try:
@@ -104,7 +104,7 @@ class Clients:
         except (DockerException, requests.exceptions.RequestException, TimeoutError) as error:
             raise BuildError(f"image {IMAGE}: a command could not be run in it ({error})") from error
         found = {name: content for name, content in made.items() if content is not None}
-        return Ran(code, streams["stdout"], streams["stderr"], found)
+        return ClientRun(code, streams["stdout"], streams["stderr"], found)
 
     def _packed(self, files: Mapping[str, bytes]) -> bytes:
         place = host.MOUNT.removeprefix("/")

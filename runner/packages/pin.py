@@ -24,10 +24,10 @@ from docker.errors import DockerException
 from runner.config.adapter import Adapter, Program
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
-from runner.config.loader import Loaded, load
+from runner.config.loader import LoadedFile, load
 from runner.config.nearest import suggest
 from runner.errors import BuildError, UsageError
-from runner.packages.clients import Clients, Ran
+from runner.packages.clients import ClientRun, Clients
 from runner.packages.versions import inside, nearest
 from runner.sandbox.images import ImageInfo, Images
 from runner.sandbox.pins import canonical, packages
@@ -123,7 +123,7 @@ def _remove(config: Path, folder: Path) -> None:
 def _made(
     name: str,
     wanted: str,
-    loaded: Loaded[Adapter],
+    loaded: LoadedFile[Adapter],
     config: Path,
     folder: Path,
     client: docker.DockerClient,
@@ -158,7 +158,7 @@ def _parted(name: str) -> str:
     return version
 
 
-def _nearest(name: str, catalog: Catalog) -> Loaded[Adapter]:
+def _nearest(name: str, catalog: Catalog) -> LoadedFile[Adapter]:
     """The adapter of the same name whose version is nearest: the newest that is not newer, else the oldest."""
     base, _, version = name.partition("@")
     family = {loaded.value.id.partition("@")[2]: loaded for loaded in catalog.adapters() if _base(loaded) == base}
@@ -168,7 +168,7 @@ def _nearest(name: str, catalog: Catalog) -> Loaded[Adapter]:
     return family[nearest(version, family) or next(iter(family))]
 
 
-def _base(loaded: Loaded[Adapter]) -> str:
+def _base(loaded: LoadedFile[Adapter]) -> str:
     return loaded.value.id.partition("@")[0]
 
 
@@ -221,7 +221,7 @@ def _requirements(name: str, version: str, clients: Clients) -> str:
     return "".join(sorted(lines))
 
 
-def _must(ran: Ran, what: str, file: str) -> None:
+def _must(ran: ClientRun, what: str, file: str) -> None:
     if ran.code != 0 or file not in ran.files:
         raise BuildError(f"{what}: no lock could be made: {ran.words}")
 
@@ -239,7 +239,7 @@ def _versions(folder: Path) -> dict[str, str]:
 
 
 def _rewritten(
-    loaded: Loaded[Adapter],
+    loaded: LoadedFile[Adapter],
     name: str,
     wanted: str,
     image: str,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from runner.acp.buffers import MediatedWrite
 from runner.config.outcome import outcome_names
 from runner.text.encoding import written_out
 from runner.wire.numbers import bounded
@@ -67,7 +68,7 @@ class Proof(Schema):
     detail: str = ""
 
 
-class Found(Schema):
+class FoundAtStart(Schema):
     """Something at the start that a pristine start would not have. `path`: below the workspace for the first four."""
 
     kind: Literal["untracked", "ignored", "modified", "deleted", "state", "home"]
@@ -101,19 +102,6 @@ class Probe(Schema):
     #: Between request and answer; in the quiet window after the answer.
     updates_before: int = 0
     updates_after: int = 0
-
-
-class Mediated(Schema):
-    """One fs/write_text_file that was carried out. Hashes are git blob hashes."""
-
-    path: str
-    before: str | None
-    after: str
-    seq: int
-    t_ns: int
-    #: The editor held text for it that was not on disk; and the agent had not read that text.
-    was_unsaved: bool
-    overwrote_unseen: bool
 
 
 class Buffer(Schema):
@@ -224,7 +212,7 @@ class Record(Schema):
     container: str | None = None
     #: Nothing of an earlier run was there; None: never looked.
     pristine: bool | None = None
-    found_at_start: list[Found] = []
+    found_at_start: list[FoundAtStart] = []
     #: The fixture's, name -> string.
     canaries: dict[str, str] = {}
     planted: list[Planted] = []
@@ -232,7 +220,7 @@ class Record(Schema):
     turns: list[Turn] = []
     probes: list[Probe] = []
     #: Writes that went through the client.
-    ledger: list[Mediated] = []
+    ledger: list[MediatedWrite] = []
     buffers: list[Buffer] = []
     verdict: Verdict | None = None
     #: Names and values of the agent's environment (the run's own token is masked).

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final, Protocol
 
 from runner.errors import InfraError
 from runner.redaction.forms import Forms, Span, merged, struck
-from runner.redaction.joined import Joined, Place
+from runner.redaction.joined import Joined, TextSpan
 
 #: Read at a time, and how much of it is looked at again with the next: no form of a key is longer.
 _BLOCK: Final = 1 << 20
@@ -167,7 +167,7 @@ def _frames(striker: Striker, path: Path) -> Rewritten:
             yield _frame(striker, line, beyond.get(number, []))
 
 
-def _frame(striker: Striker, line: bytes, places: list[Place]) -> tuple[bytes, bool]:
+def _frame(striker: Striker, line: bytes, places: list[TextSpan]) -> tuple[bytes, bool]:
     fields = _fields(line)
     if fields is None:
         clean = struck(line, striker.spans(line))
@@ -190,7 +190,7 @@ def _frame(striker: Striker, line: bytes, places: list[Place]) -> tuple[bytes, b
     return whole.encode("utf-8") + b"\n", True
 
 
-def _over_frames(forms: Forms, path: Path) -> dict[int, list[Place]]:
+def _over_frames(forms: Forms, path: Path) -> dict[int, list[TextSpan]]:
     """Number of a line, from 0 -> the parts in it of keys that are cut over frames."""
     joined = Joined(forms)
     with path.open("rb") as file:

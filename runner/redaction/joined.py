@@ -27,7 +27,7 @@ _CHARACTER: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextSpan:
     """Characters `start` to `end` of the text at `path`, the `nth` one there (from 0); None: of the whole line."""
 
     path: str | None
@@ -70,7 +70,7 @@ class Joined:
             beginnings.sort(key=lambda one: -one[0])
         #: By stream and place: the secret's beginning with which it ended, and where that stands.
         self._open: dict[Any, tuple[str, list[_Part]]] = {}
-        self.found: dict[int, list[Place]] = {}
+        self.found: dict[int, list[TextSpan]] = {}
 
     def feed(self, line: int, channel: str, raw: bytes) -> None:
         """One line. `channel`: lines of different ones are never joined."""
@@ -110,7 +110,7 @@ class Joined:
         for part in parts:
             first, last = max(start, at) - at, min(end, at + part.size) - at
             if first < last:
-                place = Place(part.path, part.nth, part.start + first, part.start + last)
+                place = TextSpan(part.path, part.nth, part.start + first, part.start + last)
                 self.found.setdefault(part.line, []).append(place)
             at += part.size
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.analysis import flaky
-from runner.analysis.comparison import Compared, Verdict
+from runner.analysis.comparison import Compared, MetricVerdict
 from runner.config.plan import Cell
 from runner.records.outcome import MISSING
 from runner.records.schema import Record
@@ -77,7 +77,7 @@ def _cell(cell: Cell, record: Record | None, unsteady: str | None) -> Case:
     return Case(cell.arm, name, seconds, (kind, record.outcome, message))
 
 
-def _verdict(verdict: Verdict, found: Compared) -> Case:
+def _verdict(verdict: MetricVerdict, found: Compared) -> Case:
     suite = f"{verdict.base_arm} -> {verdict.arm}"
     said = sentence(verdict)
     problem: tuple[str, str, str] | None = None
@@ -88,7 +88,7 @@ def _verdict(verdict: Verdict, found: Compared) -> Case:
     return Case(suite, verdict.metric, problem=problem, said=said)
 
 
-def sentence(verdict: Verdict) -> str:
+def sentence(verdict: MetricVerdict) -> str:
     """A verdict in one line."""
     parts = [f"{verdict.verdict}: {value_text(verdict.base, 1)} -> {value_text(verdict.new, 1)}"]
     if verdict.ratio is not None and verdict.interval is not None:

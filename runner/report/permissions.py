@@ -10,7 +10,7 @@ from tabulate import tabulate
 from runner.report.study import command
 from runner.report.tables import NONE
 from runner.report.text import clipped, escaped, printable, shortened, wrapped
-from runner.study.permission_map import Column, PermissionMap, Tried
+from runner.study.permission_map import ActionTried, Column, PermissionMap
 from runner.text.visible import SENTENCE, json_text, one_line
 
 WIDTH = 120
@@ -113,7 +113,7 @@ def _group(found: PermissionMap, group: Sequence[Column], differing: bool) -> It
 
 
 def _one(column: Column, labels: Sequence[str]) -> tuple[str, list[str], Rows]:
-    columns: list[tuple[str, Callable[[Tried], str]]] = [
+    columns: list[tuple[str, Callable[[ActionTried], str]]] = [
         ("what", lambda one: shortened(one.what, _WHAT)),
         ("", lambda one: column.text(one.label) + (" (by the client)" if one.by_client else "")),
         ("done", lambda one: NONE if one.done is None else "yes" if one.done else "no"),
@@ -129,7 +129,7 @@ def _one(column: Column, labels: Sequence[str]) -> tuple[str, list[str], Rows]:
     return f"mode {column.mode or NONE}", ["action", *(name for name, _ in columns)], rows
 
 
-def _offer(one: Tried) -> str:
+def _offer(one: ActionTried) -> str:
     return ", ".join(one.offered)
 
 
@@ -141,7 +141,7 @@ def _offers(column: Column) -> list[str]:
 
 def _first(column: Column) -> list[tuple[str, str, str]]:
     """(word, action, command that opens its evidence) of one asked and one free action."""
-    found: dict[str, Tried] = {}
+    found: dict[str, ActionTried] = {}
     for tried in column.tried.values():
         found.setdefault(tried[0].word, tried[0])
     return [(word, found[word].label, command(found[word].evidence)) for word in ("asked", "free") if word in found]

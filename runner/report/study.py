@@ -13,7 +13,7 @@ from tabulate import tabulate
 from runner.report.text import escaped as _escaped
 from runner.report.text import printable, shortened, wrapped
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding, Findings, Reference, Table
+from runner.study.model import ClaimFinding, Reference, StudyFindings, Table
 from runner.study.verdicts import few, plural
 from runner.text.visible import SENTENCE, json_text, one_line
 
@@ -31,7 +31,7 @@ _NARROW = 16
 _LONG, _ROWS = 1200, 200
 
 
-def table(found: Findings, width: int = WIDTH) -> str:
+def table(found: StudyFindings, width: int = WIDTH) -> str:
     """Plain text, at most `width` columns wide; ends with a line feed."""
     parts = [one_line(f"{found.sweep}: {_summary(found)}", SENTENCE)]
     free = max(60, width - _ROW - _N - _VERDICT - _GAP * 5)
@@ -56,7 +56,7 @@ def table(found: Findings, width: int = WIDTH) -> str:
     return printable("\n\n".join(part for part in parts if part)) + "\n"
 
 
-def markdown(found: Findings) -> str:
+def markdown(found: StudyFindings) -> str:
     """The same as tables in GitHub's form; ends with a line feed."""
     parts = [f"## {_escaped(found.sweep)}: findings", _escaped(_summary(found))]
     for adapter, rows in _adapters(found):
@@ -77,19 +77,19 @@ def markdown(found: Findings) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def to_json(found: Findings) -> str:
+def to_json(found: StudyFindings) -> str:
     """One JSON object, keys in the model's order; ends with a line feed."""
     return json_text(json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-def _adapters(found: Findings) -> list[tuple[str, list[Finding]]]:
-    groups: dict[str, list[Finding]] = {}
+def _adapters(found: StudyFindings) -> list[tuple[str, list[ClaimFinding]]]:
+    groups: dict[str, list[ClaimFinding]] = {}
     for one in found.findings:
         groups.setdefault(one.adapter, []).append(one)
     return list(groups.items())
 
 
-def _summary(found: Findings) -> str:
+def _summary(found: StudyFindings) -> str:
     counts = Counter(one.verdict for one in found.findings)
     words = [
         f"{counts[name]} {name}"
@@ -100,7 +100,7 @@ def _summary(found: Findings) -> str:
     return told + (f" ({plural(len(found.excluded), 'run')} in no figure, see below)" if found.excluded else "")
 
 
-def _row(one: Finding) -> tuple[str, ...]:
+def _row(one: ClaimFinding) -> tuple[str, ...]:
     limits = [*one.limits[:3], *([f"{len(one.limits) - 3} limits more"] if len(one.limits) > 3 else [])]
     text = "" if one.measured.text == "-" else one.measured.text
     measured = f"{text} ({'; '.join(limits)})" if text and limits else text or "; ".join(limits)
@@ -113,7 +113,7 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(lines) or "-"
 
 
-def _few(one: Finding) -> list[Reference]:
+def _few(one: ClaimFinding) -> list[Reference]:
     """One reference of each thing that is shown, first those of which there are fewest: exceptions before the rule."""
     counts = Counter(reference.shows for reference in one.evidence)
     first: dict[str, Reference] = {}
@@ -148,7 +148,7 @@ def _beyond(one: Table) -> list[str]:
     return [f"({len(one.rows) - _ROWS} more rows: --format json has all)"] if len(one.rows) > _ROWS else []
 
 
-def _evidence(one: Finding, width: int) -> str:
+def _evidence(one: ClaimFinding, width: int) -> str:
     counts = Counter(reference.shows for reference in one.evidence)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(6))
     more = f" and {len(counts) - 6} kinds more" if len(counts) > 6 else ""
@@ -177,7 +177,7 @@ def _grid(one: Table, width: int) -> str:
     return "\n".join([*title, grid, *_beyond(one)])
 
 
-def _notes(found: Findings, width: int) -> list[str]:
+def _notes(found: StudyFindings, width: int) -> list[str]:
     notes = []
     rates = [one for one in found.findings if one.measured.bound is not None]
     if found.findings:

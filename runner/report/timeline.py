@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from runner.evidence.intervals import ms
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.report.frames import WIDTH, render
 from runner.report.text import shortened
 from runner.wire.frames import Frame
@@ -14,7 +14,7 @@ from runner.wire.frames import Frame
 
 def render_with_model(
     frames: Sequence[Frame],
-    entries: Sequence[Entry],
+    entries: Sequence[JournalEntry],
     origin_ns: int | None = None,
     width: int = WIDTH,
     offset_ns: int = 0,
@@ -48,7 +48,7 @@ def render_with_model(
         yield line
 
 
-def _asked(entry: Entry) -> str:
+def _asked(entry: JournalEntry) -> str:
     step = f"step {entry.step}" if entry.subagent is None else f"{entry.subagent}, step {entry.step}"
     what = {
         "main": step,
@@ -62,7 +62,7 @@ def _asked(entry: Entry) -> str:
     return f"{entry.method} {entry.path.partition('?')[0]}{model}: {what}{attempt}"
 
 
-def _answered(entry: Entry) -> str:
+def _answered(entry: JournalEntry) -> str:
     first = f"first byte after {ms(entry.t_request_end_ns, entry.t_first_byte_ns):.1f} ms"
     words = [str(entry.status or "no answer"), first]
     words += [f"{call.tool} {_brief(call.arguments)}" for call in entry.calls]

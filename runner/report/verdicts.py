@@ -8,7 +8,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from runner.analysis.comparison import Compared, Verdict
+from runner.analysis.comparison import Compared, MetricVerdict
 from runner.report.tables import NONE
 from runner.report.text import clipped, escaped, printable, shortened, wrapped
 from runner.text.visible import SENTENCE, json_text, one_line
@@ -126,14 +126,14 @@ def tables(found: Compared) -> list[tuple[str, str, list[Table]]]:
 
     That is all that was tested, and what is not the same; times that were never compared are not.
     """
-    pairs: dict[tuple[str, str], list[Verdict]] = {}
+    pairs: dict[tuple[str, str], list[MetricVerdict]] = {}
     for verdict in found.verdicts:
         if verdict.verdict not in ("same-exact", "unlike"):
             pairs.setdefault((verdict.base_arm, verdict.arm), []).append(verdict)
     return [(shortened(base, _ARM), shortened(new, _ARM), list(_tables(said))) for (base, new), said in pairs.items()]
 
 
-def _tables(said: list[Verdict]) -> Iterator[Table]:
+def _tables(said: list[MetricVerdict]) -> Iterator[Table]:
     """An agent names tools, commands and files as it likes, and as many: what is beyond a page is counted."""
     exact = [_exact(verdict) for verdict in said if verdict.kind == "exact"]
     sampled = [_sampled(verdict) for verdict in said if verdict.kind == "sampled"]
@@ -149,12 +149,12 @@ def _first(rows: list[list[str]]) -> list[list[str]]:
     return [*rows[:_ROWS], [f"({len(rows) - _ROWS} more rows: --format json has all)", *[""] * (len(rows[0]) - 1)]]
 
 
-def _exact(verdict: Verdict) -> list[str]:
+def _exact(verdict: MetricVerdict) -> list[str]:
     values = [value_text(value) for value in (verdict.base, verdict.new)]
     return [*_head(verdict), *(shortened(value, _LONG) for value in values), _sizes(verdict)]
 
 
-def _sampled(verdict: Verdict) -> list[str]:
+def _sampled(verdict: MetricVerdict) -> list[str]:
     digits = _digits(verdict)
     ratio = NONE
     if verdict.ratio is not None and verdict.interval is not None:
@@ -172,7 +172,7 @@ def _sampled(verdict: Verdict) -> list[str]:
     ]
 
 
-def _head(verdict: Verdict) -> list[str]:
+def _head(verdict: MetricVerdict) -> list[str]:
     name = shortened(verdict.metric, _NAME)
     return [
         f"{name}{'*' if verdict.gated else ''}",
@@ -180,11 +180,11 @@ def _head(verdict: Verdict) -> list[str]:
     ]
 
 
-def _sizes(verdict: Verdict) -> str:
+def _sizes(verdict: MetricVerdict) -> str:
     return f"{verdict.n[0]}/{verdict.n[1]}"
 
 
-def _digits(verdict: Verdict) -> int:
+def _digits(verdict: MetricVerdict) -> int:
     """Digits after the point that tell 1 % of the base from nothing."""
     if not isinstance(verdict.base, float):
         return 0

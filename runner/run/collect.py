@@ -7,7 +7,7 @@ import hashlib
 
 from runner.errors import InfraError
 from runner.evidence.metrics import LeftoverFiles
-from runner.evidence.work import Change
+from runner.evidence.work import ChangeTime
 from runner.records.schema import Finding
 from runner.records.store import AttemptDir
 from runner.run.agent_container import AgentContainer
@@ -52,7 +52,7 @@ def _collect_by_guest(inputs: RunInputs, guest: GuestClient, attempt: AttemptDir
     changed = guest.change_times(limit_s, inputs.workspace, skip, _LOOK_S)
     if changed["steady"]:
         collected.changes = [
-            Change(str(change["path"]), str(change["kind"]), int(change["t_ns"]) - observed.offset_ns)
+            ChangeTime(str(change["path"]), str(change["kind"]), int(change["t_ns"]) - observed.offset_ns)
             for change in changed["changes"]
         ]
     try:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from runner.config.plan import Cell
 from runner.errors import InternalError, RunError
 from runner.evidence.metrics import LeftoverFiles
-from runner.evidence.work import Change
-from runner.gateway.container import Collected as CollectedJournal
-from runner.gateway.journal import Entry
+from runner.evidence.work import ChangeTime
+from runner.gateway.container import CollectedJournal as CollectedJournal
+from runner.gateway.journal import JournalEntry
 from runner.records.findings import Findings
 from runner.records.schema import Verdict
 from runner.run.failure import cannot_be_helped, run_error
@@ -35,7 +35,7 @@ class Collected:
     #: Outside the workspace; None: nobody looked.
     leftovers: LeftoverFiles | None = None
     #: When the workspace's files were last changed.
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ChangeTime] = field(default_factory=list)
     #: Host name -> questions for it; None: nobody listened.
     names: dict[str, int] | None = None
 
@@ -62,7 +62,7 @@ class Observed:
     driven: DriverResult | None = None
     collected: Collected = field(default_factory=Collected)
     #: Of the model's journal, without what is large in them.
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     journal: CollectedJournal | None = None
     #: Whether the model was asked; None: nobody knows yet.
     model_asked: bool | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.config.fixture import Fixture
-from runner.records.schema import Found, Planted, Proof
+from runner.records.schema import FoundAtStart, Planted, Proof
 from runner.sandbox.container import HOME, USER
 from runner.sandbox.guest_client import GuestClient
 
@@ -23,7 +23,7 @@ class Start:
     """What a run starts from. `again`: its container had a run before."""
 
     proofs: list[Proof]
-    found: list[Found]
+    found: list[FoundAtStart]
     planted: list[Planted]
     again: bool
 
@@ -62,7 +62,7 @@ def prepare(
     contents = {item["path"]: item.get("content", "") for item in items}
     return Start(
         proofs=[Proof.model_validate(proof) for proof in [*made["proofs"], *proved]],
-        found=[Found.model_validate(leftover) for leftover in guest.survey(limit_s, state_dirs)],
+        found=[FoundAtStart.model_validate(leftover) for leftover in guest.survey(limit_s, state_dirs)],
         planted=[_planted(item, contents, fixture) for item in made["planted"]],
         again=reset is not None,
     )

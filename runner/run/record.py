@@ -9,7 +9,7 @@ from runner.evidence.conversation import Conversation
 from runner.evidence.metrics import compute
 from runner.evidence.tokens import bad_numbers
 from runner.evidence.validate import schema_findings, tail_findings
-from runner.evidence.work import Changed, work_outside
+from runner.evidence.work import ChangesSeen, work_outside
 from runner.gateway.program import model_problems
 from runner.records.findings import Findings
 from runner.records.outcome import decide
@@ -42,7 +42,7 @@ def build_record(inputs: RunInputs, observed: Observed, frames: Iterable[Frame],
     findings.extend(_cut_findings(conversation))
     if cli is None:
         findings.extend(bad_numbers(conversation))
-    changed = Changed(driven.early_changes, observed.collected.changes)
+    changed = ChangesSeen(driven.early_changes, observed.collected.changes)
     findings.extend(work_outside(turns, conversation, observed.entries, changed, observed.verdict, observed.offset_ns))
     record = _facts(inputs, observed, driven, findings, turns)
     exact, sampled = compute(

@@ -183,7 +183,7 @@ def _tree_of(manifest: dict[Path, tuple[int, bytes]], folder: Path) -> str:
     try:
         return gitobj.build_trees(
             {
-                path.as_posix(): gitobj.Entry(mode, gitobj.blob_name(content))
+                path.as_posix(): gitobj.GitEntry(mode, gitobj.blob_name(content))
                 for path, (mode, content) in manifest.items()
             }
         )

@@ -10,7 +10,7 @@ from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_RESERVE_MB, GUEST
 _MB = 10**6
 
 
-class Limits(Protocol):
+class GuestLimits(Protocol):
     """What the one that the guest serves may use."""
 
     memory_mb: int
@@ -25,7 +25,7 @@ def guest_command(channel: Literal["unix", "stdio"]) -> list[str]:
 
 def guest_spec(
     channel: Literal["unix", "stdio"],
-    limits: Limits,
+    limits: GuestLimits,
     mounts: Mapping[str, str],
     *,
     name: str,

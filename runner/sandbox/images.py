@@ -20,7 +20,7 @@ from runner.errors import BuildError
 from runner.sandbox import extract, host
 from runner.sandbox.build import LABEL, Progress, build
 from runner.sandbox.engine import retrying
-from runner.sandbox.pins import PackagePin, packages
+from runner.sandbox.pins import InstalledPackage, packages
 from runner.sandbox.recipe import REPOSITORY, Recipe, load_recipes, pick
 from runner.sandbox.throwaway import output
 
@@ -41,7 +41,7 @@ class ImageRef:
     id: str
     digest: str
     tag: str
-    packages: tuple[PackagePin, ...] = ()
+    packages: tuple[InstalledPackage, ...] = ()
 
     @property
     def reference(self) -> str:
@@ -98,9 +98,9 @@ class Images:
         digest = next(iter(found.get("RepoDigests") or []), image_id).rpartition("@")[2]
         return ImageRef(name, image_id, digest, recipe.tag, self._packages(recipe))
 
-    def _packages(self, recipe: Recipe) -> tuple[PackagePin, ...]:
+    def _packages(self, recipe: Recipe) -> tuple[InstalledPackage, ...]:
         """What is installed in an image's final stage: its own lock's packages and those of the images it stands on."""
-        found: set[PackagePin] = set()
+        found: set[InstalledPackage] = set()
         standing: Recipe | None = recipe
         while standing is not None:
             found.update(packages(standing.folder))

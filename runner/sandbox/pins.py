@@ -18,7 +18,7 @@ _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
 
 @dataclass(frozen=True, order=True)
-class PackagePin:
+class InstalledPackage:
     """One installed package. `integrity`: npm's `sha512-<base64>`, or pip's `sha256:<hex>` (several: space between)."""
 
     registry: Literal["npm", "pypi"]
@@ -32,12 +32,12 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def packages(folder: Path) -> tuple[PackagePin, ...]:
+def packages(folder: Path) -> tuple[InstalledPackage, ...]:
     """What `folder`'s package-lock.json and requirements.txt install on the images' platform, sorted.
 
     Raises BuildError for a lock that cannot be read or a package without a hash: nothing may be installed unpinned.
     """
-    pins: set[PackagePin] = set()
+    pins: set[InstalledPackage] = set()
     lock = folder / "package-lock.json"
     if lock.exists():
         pins.update(_npm(lock))
@@ -47,7 +47,7 @@ def packages(folder: Path) -> tuple[PackagePin, ...]:
     return tuple(sorted(pins))
 
 
-def _npm(lock: Path) -> list[PackagePin]:
+def _npm(lock: Path) -> list[InstalledPackage]:
     try:
         entries: dict[str, dict[str, Any]] = json.loads(lock.read_text("utf-8"))["packages"]
     except (ValueError, KeyError) as error:
@@ -61,7 +61,7 @@ def _npm(lock: Path) -> list[PackagePin]:
             raise BuildError(f"{lock}: {name} has no integrity hash; write the lock anew with npm install")
         if entry.get("resolved"):
             raise BuildError(f"{lock}: {name} names a download address; set omit-lockfile-registry-resolved=true")
-        pins.append(PackagePin("npm", name, entry["version"], entry["integrity"]))
+        pins.append(InstalledPackage("npm", name, entry["version"], entry["integrity"]))
     return pins
 
 
@@ -71,7 +71,7 @@ def _fits(entry: dict[str, Any]) -> bool:
     return all(key not in entry or value in entry[key] for key, value in wanted)
 
 
-def _pypi(requirements: Path) -> list[PackagePin]:
+def _pypi(requirements: Path) -> list[InstalledPackage]:
     text = requirements.read_text("utf-8").replace("\\\n", " ")
     pins = []
     for line in text.splitlines():
@@ -81,5 +81,5 @@ def _pypi(requirements: Path) -> list[PackagePin]:
         hashes = _HASH.findall(line)
         if not hashes:
             raise BuildError(f"{requirements}: {match['name']} has no hash")
-        pins.append(PackagePin("pypi", match["name"], match["version"], " ".join(sorted(hashes))))
+        pins.append(InstalledPackage("pypi", match["name"], match["version"], " ".join(sorted(hashes))))
     return pins

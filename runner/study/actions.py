@@ -17,7 +17,7 @@ from typing import Any, Literal
 from runner.acp.toolcalls import ToolCall
 from runner.evidence.permissions import Ask
 from runner.evidence.toolcalls import kind_of
-from runner.gateway.journal import Entry, ServedCall
+from runner.gateway.journal import JournalEntry, ServedCall
 from runner.study import shell
 from runner.study.model import Reference
 from runner.study.runs import LoadedRun
@@ -135,7 +135,7 @@ def actions(run: LoadedRun) -> list[Action]:
 
 def _action(
     run: LoadedRun,
-    entry: Entry,
+    entry: JournalEntry,
     served: ServedCall,
     announced: _Announced,
     asks: dict[str, Ask],
@@ -181,7 +181,7 @@ class _Announced:
         #: Seq of a main request -> when it was asked, in the frames' clock.
         self._asked = {e.seq: e.t_request_ns - offset for e in run.journal.entries if e.kind == "main"}
 
-    def of(self, entry: Entry, served: ServedCall, path: str | None, command: str | None) -> ToolCall | None:
+    def of(self, entry: JournalEntry, served: ServedCall, path: str | None, command: str | None) -> ToolCall | None:
         """By id; an agent with ids of its own: the first free call of that moment that is about the same."""
         own = self._calls.get(served.id)
         if own is not None:
@@ -215,7 +215,7 @@ def _about(call: ToolCall, what: str) -> bool:
     return bool(title) and (what in title or title.strip("`") == posixpath.basename(what))
 
 
-def _label(run: LoadedRun, entry: Entry) -> str | None:
+def _label(run: LoadedRun, entry: JournalEntry) -> str | None:
     steps = as_list(run.program.get("steps"))
     if entry.subagent is not None:
         agents = map(as_object, as_list(run.program.get("subagents")))

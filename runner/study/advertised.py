@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from runner.study.model import Finding, Judgement, Reference
+from runner.study.model import ClaimFinding, Judgement, Reference
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 from runner.wire.values import as_list, as_object, as_text
@@ -15,7 +15,7 @@ _IDS = ("options", "inputs", "commands", "editor-state")
 LIMITED: Judgement = "holds-with-limits"
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     runs = opened(study)
     if not runs:
         return [not_measured(study, identity, NONE_OPENED) for identity in _IDS]
@@ -57,7 +57,7 @@ def _offered(run: LoadedRun) -> list[Any]:
     return [modes, [(option.get("id"), option.get("options")) for option in options]]
 
 
-def _options(study: Study, runs: list[LoadedRun]) -> Finding:
+def _options(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     run = runs[0]
     same, unlike = same_in(runs, _offered)
     session = session_of(run)
@@ -87,7 +87,7 @@ def _options(study: Study, runs: list[LoadedRun]) -> Finding:
     )
 
 
-def _inputs(study: Study, runs: list[LoadedRun]) -> Finding:
+def _inputs(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     run = runs[0]
     prompt = as_object(run.handshake.capabilities.get("promptCapabilities"))
     servers = as_object(run.handshake.capabilities.get("mcpCapabilities"))
@@ -123,7 +123,7 @@ def _inputs(study: Study, runs: list[LoadedRun]) -> Finding:
     )
 
 
-def _commands(study: Study, runs: list[LoadedRun]) -> Finding:
+def _commands(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     runs = [run for run in runs if run.prompt_seq is not None]
     announced = [run for run in runs if run.handshake.commands is not None]
     if not runs:
@@ -179,7 +179,7 @@ def _texts(command: dict[str, Any]) -> Iterator[str]:
             yield text
 
 
-def _editor_state(study: Study, runs: list[LoadedRun]) -> Finding:
+def _editor_state(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     evidence: list[Reference] = []
     for run in runs:
         evidence += [

@@ -18,7 +18,7 @@ from runner.records.store import SweepDir
 from runner.study import advertised
 from runner.study.claims import CLAIMS, LEFT_OPEN
 from runner.study.damaged import told
-from runner.study.model import Finding, Findings
+from runner.study.model import ClaimFinding, StudyFindings
 from runner.study.rules import (
     boundary,
     capabilities,
@@ -40,7 +40,7 @@ from runner.study.verdicts import few
 from runner.text.encoding import repaired
 from runner.text.files import is_there
 
-RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Study], list[ClaimFinding]], ...]] = (
     names.findings,
     methods.findings,
     capabilities.findings,
@@ -59,11 +59,11 @@ RULES: Final[tuple[Callable[[Study], list[Finding]], ...]] = (
 )
 
 
-def _said(study: Study, rule: Callable[[Study], list[Finding]]) -> list[Finding]:
+def _said(study: Study, rule: Callable[[Study], list[ClaimFinding]]) -> list[ClaimFinding]:
     return told(study.runs, lambda: rule(study))
 
 
-def build(directory: Path, published: Path | None = None) -> Findings:
+def build(directory: Path, published: Path | None = None) -> StudyFindings:
     """The findings of a sweep. Raises UsageError for what cannot be read, naming the file.
 
     published: the configuration of a sweep whose published figures are shown where the sweep's own names none.
@@ -84,7 +84,7 @@ def build(directory: Path, published: Path | None = None) -> Findings:
         if run.record.pristine is False
     }
     altered = {run.name: how for study in loaded.studies for run in study.runs if (how := run.altered) is not None}
-    whole = Findings(
+    whole = StudyFindings(
         sweep=loaded.sweep,
         findings=found,
         excluded=excluded,
@@ -93,7 +93,7 @@ def build(directory: Path, published: Path | None = None) -> Findings:
         verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
     )
     # What a rule took from a raw log may be no Unicode.
-    return Findings.model_validate(repaired(whole.model_dump()))
+    return StudyFindings.model_validate(repaired(whole.model_dump()))
 
 
 class _PublishedFigures(Config):
@@ -114,7 +114,7 @@ def _published(config: Path) -> dict[str, str]:
     return loaded.value.published
 
 
-def _judged(study: Study, excluded: dict[str, str]) -> Iterator[Finding]:
+def _judged(study: Study, excluded: dict[str, str]) -> Iterator[ClaimFinding]:
     """What every rule finds. A run that a rule cannot take is named in `excluded` and is in no figure of that rule."""
     for rule in RULES:
         try:
@@ -126,8 +126,8 @@ def _judged(study: Study, excluded: dict[str, str]) -> Iterator[Finding]:
 
 
 def _without_odd_runs(
-    rule: Callable[[Study], list[Finding]], study: Study, excluded: dict[str, str], problem: Exception
-) -> list[Finding]:
+    rule: Callable[[Study], list[ClaimFinding]], study: Study, excluded: dict[str, str], problem: Exception
+) -> list[ClaimFinding]:
     """The rule's findings without the runs that it fails on even alone; none where that does not help."""
     name = rule.__module__.rpartition(".")[2]
     good = []

@@ -11,11 +11,11 @@ SCHEMA_VERSION = 1
 Judgement = Literal["holds", "holds-with-limits", "does-not-hold", "not-measured"]
 
 
-class Part(BaseModel):
+class StudyPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Reference(Part):
+class Reference(StudyPart):
     """One piece of evidence. `run`: path of an attempt, relative to the sweep's folder; `.`: that folder itself.
 
     frame: `seq` of frames.jsonl; model: `seq` of model.jsonl; file: `path` (relative: in the workspace) with its `hash`
@@ -34,7 +34,7 @@ class Reference(Part):
     what: str = ""
 
 
-class Rate(Part):
+class Rate(StudyPart):
     """k of n distinct actions, with the one-sided 95 % bounds of Clopper and Pearson (null where they say nothing)."""
 
     k: int
@@ -43,7 +43,7 @@ class Rate(Part):
     at_least: float | None
 
 
-class Table(Part):
+class Table(StudyPart):
     """Figures that want rows and columns; every cell is said as it is to be read."""
 
     title: str
@@ -51,7 +51,7 @@ class Table(Part):
     rows: list[list[str]]
 
 
-class Measured(Part):
+class Measured(StudyPart):
     """Our figure. `n` and `bound` are those of the rate that the verdict rests on, where it rests on one."""
 
     text: str
@@ -63,7 +63,7 @@ class Measured(Part):
     tables: list[Table] = []
 
 
-class Finding(Part):
+class ClaimFinding(StudyPart):
     id: str
     adapter: str
     claim: str
@@ -76,10 +76,10 @@ class Finding(Part):
     evidence: list[Reference] = []
 
 
-class Findings(Part):
+class StudyFindings(StudyPart):
     schema_version: int = SCHEMA_VERSION
     sweep: str
-    findings: list[Finding]
+    findings: list[ClaimFinding]
     #: Runs that prove nothing, and why: they are in no figure.
     excluded: dict[str, str] = {}
     #: Runs that began with something of an earlier one, and what it was: they are in no rate.

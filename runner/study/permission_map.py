@@ -20,7 +20,7 @@ from runner.errors import UsageError
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import changed
 from runner.study.damaged import told
-from runner.study.model import Part, Reference
+from runner.study.model import Reference, StudyPart
 from runner.study.runs import LoadedRun, load
 from runner.wire.values import as_list, as_object, as_text
 
@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 Word = Literal["asked", "free", "refused", "blocked", "failed", "unanswered"]
 
 
-class Tried(Part):
+class ActionTried(StudyPart):
     """What became of one action in one run."""
 
     label: str
@@ -58,7 +58,7 @@ class Tried(Part):
         return f"{self.word}!" if self.word in ("refused", "unanswered") and self.done else self.word
 
 
-class Column(Part):
+class Column(StudyPart):
     """One arm. `tried`: label -> what became of it, a run each."""
 
     arm: str
@@ -69,7 +69,7 @@ class Column(Part):
     runs: int
     #: The session's mode during the prompt.
     mode: str | None
-    tried: dict[str, list[Tried]]
+    tried: dict[str, list[ActionTried]]
 
     def text(self, label: str) -> str:
         """What became of an action in all runs: `free`; `free/asked` where they differ; '': none reached it."""
@@ -81,7 +81,7 @@ class Column(Part):
         return dict(Counter(tried[0].text for tried in self.tried.values()))
 
 
-class PermissionMap(Part):
+class PermissionMap(StudyPart):
     """The arms of a sweep side by side; its JSON names are a contract."""
 
     schema_version: int = SCHEMA_VERSION
@@ -144,7 +144,7 @@ def _natural(adapter: str) -> list[tuple[int, str]]:
 
 def column(arm: str, runs: list[LoadedRun]) -> Column:
     """One arm's runs."""
-    tried: dict[str, list[Tried]] = {}
+    tried: dict[str, list[ActionTried]] = {}
     for run in runs:
         for one in tries(run):
             tried.setdefault(one.label, []).append(one)
@@ -161,7 +161,7 @@ def column(arm: str, runs: list[LoadedRun]) -> Column:
     )
 
 
-def tries(run: LoadedRun) -> Iterator[Tried]:
+def tries(run: LoadedRun) -> Iterator[ActionTried]:
     """The settled, labelled actions of a run's own conversation, in order."""
     effects = _effects(run)
     results = as_object(run.program.get("results"))
@@ -171,7 +171,7 @@ def tries(run: LoadedRun) -> Iterator[Tried]:
             continue
         done = _done(action, effects.get(action.label, {}))
         ask = action.ask
-        yield Tried(
+        yield ActionTried(
             label=action.label,
             what=action.what,
             tool=action.served.tool,

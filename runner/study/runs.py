@@ -20,11 +20,11 @@ from runner.evidence.handshake import Handshake, handshake
 from runner.evidence.messages import Exchange
 from runner.evidence.permissions import Ask, asks
 from runner.evidence.results import tool_results
-from runner.gateway.journal import Entry, LoggedEntries
+from runner.gateway.journal import JournalEntry, LoggedEntries
 from runner.records.schema import Record
 from runner.records.store import NAMES_FILE, SweepDir
 from runner.study.model import Reference
-from runner.study.shapes import Answers, FsDiff, Program, checked
+from runner.study.shapes import Answers, FsDiff, ProgramShape, checked
 from runner.text.encoding import repaired
 from runner.text.files import is_there, read_regular, unreadable
 from runner.wire.log import read_frames
@@ -38,7 +38,7 @@ UNMEASURED = frozenset({"aborted", "infra", "model-script"})
 class Journal:
     """A run's journal without the bodies: what they showed is taken out once."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
     #: Call id -> (seq of the first request that carried its result, the result as JSON text).
     results: Mapping[str, tuple[int, str]]
     #: Canary name -> seq of the first request whose body holds it.
@@ -90,7 +90,7 @@ class LoadedRun:
     def _read_journal(self, path: Path) -> Journal:
         results: dict[str, tuple[int, str]] = {}
         canaries: dict[str, int] = {}
-        bare: list[Entry] = []
+        bare: list[JournalEntry] = []
         for entry in LoggedEntries(path) if is_there(path) else ():
             body = entry.request.text
             for identity, result in tool_results(body).items():
@@ -106,7 +106,7 @@ class LoadedRun:
     def program(self) -> dict[str, Any]:
         """What the model was scripted to say; {} for a run without a script."""
         path = self.folder / "program.json"
-        return checked(Program, read_json(path), path) if is_there(path) else {}
+        return checked(ProgramShape, read_json(path), path) if is_there(path) else {}
 
     @cached_property
     def outside(self) -> dict[str, dict[str, Any]]:
@@ -266,14 +266,14 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedStudies:
     sweep: str
     studies: tuple[Study, ...]
     #: Path of an attempt (or name of a cell) -> why it is in no figure.
     excluded: dict[str, str] = field(default_factory=dict)
 
 
-def load(directory: Path) -> Loaded:
+def load(directory: Path) -> LoadedStudies:
     """The runs of a sweep's folder, by adapter in the plan's order; the last attempt at a cell counts.
 
     Warm-ups are left out, and so are runs that say nothing about their agent. Raises UsageError for what cannot be
@@ -300,7 +300,7 @@ def load(directory: Path) -> Loaded:
             continue
         by_adapter.setdefault(record.adapter, []).append(LoadedRun(directory / name, name, record))
     names = _names(directory)
-    return Loaded(
+    return LoadedStudies(
         sweep=str(sweep.lock.get("sweep", directory.name)),
         studies=tuple(Study(adapter, tuple(runs), names) for adapter, runs in by_adapter.items()),
         excluded=excluded,

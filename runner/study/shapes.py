@@ -82,7 +82,7 @@ class _Results(_Shape):
     blocked: list[_Pattern] = []
 
 
-class Program(_Shape):
+class ProgramShape(_Shape):
     """program.json: what the model was scripted to say."""
 
     steps: list[_Step] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding, Judgement, Measured, Rate, Reference, Table
+from runner.study.model import ClaimFinding, Judgement, Measured, Rate, Reference, Table
 from runner.study.runs import Study
 
 
@@ -25,7 +25,7 @@ def finding(
     n: int | None = None,
     bound: Rate | None = None,
     tables: Iterable[Table] = (),
-) -> Finding:
+) -> ClaimFinding:
     """A finding on one of `CLAIMS` (KeyError otherwise).
 
     shown: figures that are the number of pieces of evidence which show it; `figures`: all others. n: the bound's, where
@@ -33,7 +33,7 @@ def finding(
     """
     claim = CLAIMS[identity]
     counts = Counter(reference.shows for reference in evidence)
-    return Finding(
+    return ClaimFinding(
         id=identity,
         adapter=study.adapter,
         claim=claim.claim,
@@ -56,7 +56,7 @@ def verdict_of(*, fails: object, limited: object) -> Judgement:
     return "does-not-hold" if fails else "holds-with-limits" if limited else "holds"
 
 
-def not_measured(study: Study, identity: str, why: str) -> Finding:
+def not_measured(study: Study, identity: str, why: str) -> ClaimFinding:
     """What the runs at hand do not show; `why` says which run would."""
     return finding(study, identity, "not-measured", "-", limits=[why])
 

@@ -15,13 +15,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner.acp.buffers import MediatedWrite
 from runner.config.adapter import Adapter, Launch, Session
 from runner.config.knobs import Deadlines
 from runner.config.policy import Policy
 from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
 from runner.records.findings import Findings
-from runner.records.schema import Buffer, Finding, Mediated, Probe, Turn
+from runner.records.schema import Buffer, Finding, Probe, Turn
 from runner.sandbox.channel import GuestGone, GuestSilent, Reply
 from runner.sandbox.guest_client import GuestClient
 from runner.surfaces.phases import PhaseClock
@@ -69,7 +70,7 @@ class DriverResult:
     turns: list[Turn] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
     probes: list[Probe] = field(default_factory=list)
-    ledger: list[Mediated] = field(default_factory=list)
+    ledger: list[MediatedWrite] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     errors: list[RunError] = field(default_factory=list)
     protocol_version: int | None = None

@@ -22,7 +22,7 @@ from runner.config.adapter import Adapter
 from runner.config.base import on_disk
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
-from runner.config.loader import Loaded
+from runner.config.loader import LoadedFile
 from runner.config.nearest import quoted, suggest
 from runner.config.plan import plan
 from runner.errors import BuildError, UsageError
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVersion:
     """One version: the metric's value (null: not applicable) and how its run ended. `problem`: it could not be run."""
 
     version: str
@@ -46,23 +46,23 @@ class Measured:
     problem: str | None = None
 
 
-class Probe(Protocol):
+class MeasureVersion(Protocol):
     """Measures one version; `again` asks for a second run of one that was measured."""
 
-    def __call__(self, version: str, *, again: bool = False) -> Measured:
+    def __call__(self, version: str, *, again: bool = False) -> MeasuredVersion:
         """Raises nothing that is the version's fault."""
         ...
 
 
 @dataclass(frozen=True)
-class Found:
+class FirstDifference:
     """`first` has another value than `last_good`, the version before it. Both were run twice with the same value, which
     is what `confirmed` says. `skipped`: versions between them that could not be run; the change may be in one of those.
     """
 
-    first: Measured
-    last_good: Measured
-    steps: tuple[Measured, ...]
+    first: MeasuredVersion
+    last_good: MeasuredVersion
+    steps: tuple[MeasuredVersion, ...]
     confirmed: bool
     skipped: tuple[str, ...] = ()
 
@@ -78,15 +78,15 @@ class Found:
         }
 
 
-def bisect(versions: Sequence[str], probe: Probe, say: Say) -> Found:
+def bisect(versions: Sequence[str], probe: MeasureVersion, say: Say) -> FirstDifference:
     """Search `versions` (oldest first; the first is good, the last is bad).
 
     What counts is whether a version has the good one's value; it is taken to change once. Raises UsageError where both
     ends have the same value, BuildError where an end cannot be run.
     """
-    steps: list[Measured] = []
+    steps: list[MeasuredVersion] = []
 
-    def measure(version: str, *, again: bool = False) -> Measured:
+    def measure(version: str, *, again: bool = False) -> MeasuredVersion:
         measured = probe(version, again=again)
         steps.append(measured)
         say(f"{version}: {_shown(measured)}")
@@ -112,10 +112,10 @@ def bisect(versions: Sequence[str], probe: Probe, say: Say) -> Found:
     confirmed = (again[0].value, again[1].value) == (bad.value, good.value)
     order = {version: index for index, version in enumerate(versions)}
     between_ends = [version for version in skipped if order[good.version] < order[version] < order[bad.version]]
-    return Found(bad, good, tuple(steps), confirmed, tuple(sorted(between_ends, key=order.__getitem__)))
+    return FirstDifference(bad, good, tuple(steps), confirmed, tuple(sorted(between_ends, key=order.__getitem__)))
 
 
-def _shown(measured: Measured) -> str:
+def _shown(measured: MeasuredVersion) -> str:
     if measured.problem is not None:
         return f"skipped: {measured.problem}"
     value = json.dumps(measured.value)
@@ -136,7 +136,7 @@ def candidates(base: str, catalog: Catalog, clients: Clients, good: str, bad: st
     return stretch(own.name, releases(map(str, answer["ok"].get("versions", []))), good, bad)
 
 
-def _family(base: str, catalog: Catalog) -> list[Loaded[Adapter]]:
+def _family(base: str, catalog: Catalog) -> list[LoadedFile[Adapter]]:
     """The versions of an adapter that are there. Raises UsageError where there is none."""
     adapters = catalog.adapters()
     family = [one for one in adapters if one.value.id.partition("@")[0] == base]
@@ -172,19 +172,19 @@ class Bench:
     #: Open as long as the root is this search's own.
     held: IO[str]
     say: Say
-    _values: dict[str, Measured] = field(default_factory=dict)
+    _values: dict[str, MeasuredVersion] = field(default_factory=dict)
 
-    def __call__(self, version: str, *, again: bool = False) -> Measured:
+    def __call__(self, version: str, *, again: bool = False) -> MeasuredVersion:
         if version not in self._values or again:
             try:
                 self._values[version] = self._measure(version)
             except BuildError as problem:
                 # A version that cannot be pinned or built is passed over. An engine that is gone, a full disk and a
                 # user who wants to stop are no version's fault.
-                self._values[version] = Measured(version, problem=str(problem).splitlines()[0])
+                self._values[version] = MeasuredVersion(version, problem=str(problem).splitlines()[0])
         return self._values[version]
 
-    def _measure(self, version: str) -> Measured:
+    def _measure(self, version: str) -> MeasuredVersion:
         name = f"{self.base}@{version}"
         if not (self.root / "configs" / "adapters" / f"{on_disk(name)}.yaml").exists():
             pin(name, Catalog(self.root), self.client, self.clients, _silent)
@@ -206,8 +206,8 @@ class Bench:
             raise UsageError(f"no exact metric {quoted(self.metric)} on surface {self.surface}{hint}")
         outcome = next(iter(arm.outcomes), "")
         if not arm.n:
-            return Measured(version, outcome=outcome, problem=f"its run ended {outcome}")
-        return Measured(version, found.value, outcome)
+            return MeasuredVersion(version, outcome=outcome, problem=f"its run ended {outcome}")
+        return MeasuredVersion(version, found.value, outcome)
 
 
 def scratch(catalog: Catalog, base: str) -> tuple[Path, IO[str]]:

@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class ResolvedPins:
     """Images by folder, ACP schemas by image folder and SDK version, and what each adapter is made of."""
 
     images: Mapping[str, ImageRef]
@@ -49,7 +49,7 @@ class Pinned:
     adapters: Mapping[str, AdapterPins]
 
 
-def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterable[str] = ()) -> Pinned:
+def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterable[str] = ()) -> ResolvedPins:
     """Build what is missing and resolve every pin. `toolboxes`: images whose programs surfaces bring along.
 
     :raises BuildError: an image cannot be built, or a program in it is not the version it is pinned to.
@@ -57,7 +57,7 @@ def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterab
     adapters = list(adapters)
     folders = sorted({adapter.image for adapter in adapters} | {GATEWAY_IMAGE, *toolboxes})
     refs = dict(zip(folders, images.build(folders, say), strict=True))
-    return Pinned(
+    return ResolvedPins(
         images=refs,
         schemas={one.image: images.schemas(one.image, one.acp_sdk) for one in adapters},
         adapters={one.id: _pins(images, refs[one.image], one) for one in adapters},
@@ -117,7 +117,7 @@ class SweepResources:
 
     client: DockerClient
     loaded: LoadedSweep
-    pinned: Pinned
+    pinned: ResolvedPins
     #: What live models need; None: there are none, and nothing of this sweep reaches a network.
     live_upstreams: LiveUpstreams | None = None
     name: str = field(default_factory=lambda: secrets.token_hex(4))

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from runner.gateway.container import Collected, Gateway, socket_name
+from runner.gateway.container import CollectedJournal, Gateway, socket_name
 from runner.gateway.control import Miss
-from runner.gateway.journal import Entry, parse_journal
+from runner.gateway.journal import JournalEntry, parse_journal
 from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.engine import connect
 from runner.sandbox.images import Images
@@ -41,9 +41,9 @@ class _Received:
 class Ledger:
     """A run's journal as it came from the gateway."""
 
-    entries: list[Entry]
+    entries: list[JournalEntry]
     lines: list[bytes]
-    collected: Collected
+    collected: CollectedJournal
 
 
 def ledger(gateway: Gateway, token: str) -> Ledger:

@@ -16,7 +16,7 @@ from runner.config.loaded_sweep import load_sweep
 from runner.config.plan import plan
 from runner.evidence.metrics import is_information
 from runner.gateway.cassette import dump, read_tape
-from runner.gateway.journal import Entry, parse_journal
+from runner.gateway.journal import JournalEntry, parse_journal
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.run.inputs import DUMMY_KEY
@@ -39,7 +39,7 @@ class Ran:
     result: SweepResult
     records: list[Record]
 
-    def entries(self, record: Record) -> list[Entry]:
+    def entries(self, record: Record) -> list[JournalEntry]:
         path = self.result.directory / "runs" / record.cell / str(record.attempt) / "model.jsonl"
         return parse_journal(path.read_bytes().split(b"\n"))
 
@@ -72,7 +72,7 @@ class Captured:
     ran: Ran
     key: str
     spy: Spy
-    asked: list[Entry]
+    asked: list[JournalEntry]
     images_before: set[str]
 
 

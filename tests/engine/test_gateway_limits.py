@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runner.gateway.container import Gateway, socket_name
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from tests.engine.api import Reply
 from tests.engine.gateway_harness import Caller, ledger, program
 from tests.engine.place import Place, replay
@@ -26,7 +26,7 @@ PEAK_MB = 200
 MB = 10**6
 
 
-def refused(entries: list[Entry]) -> list[tuple[int, str | None]]:
+def refused(entries: list[JournalEntry]) -> list[tuple[int, str | None]]:
     assert {entry.kind for entry in entries} <= {"refused"}
     assert all(entry.reason for entry in entries)
     return [(entry.status, entry.limit) for entry in entries]

@@ -13,7 +13,7 @@ from docker import DockerClient
 
 from runner.config.upstream import Budget
 from runner.gateway.cassette import tape_of
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.gateway.program import model_failures
 from runner.sandbox.container import USER, Container, Spec
 from runner.sandbox.labels import labels
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.long]
 PACKED = {"content-encoding": "gzip"}
 
 
-def failures(entries: list[Entry]) -> list[str]:
+def failures(entries: list[JournalEntry]) -> list[str]:
     return [str(one).removeprefix("model gateway: upstream api: ") for one in model_failures(entries)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from runner.acp.gates import declared
 from runner.evidence.metrics import is_information
 from runner.evidence.tally import tally
-from runner.study.model import Finding, Reference, Table
+from runner.study.model import ClaimFinding, Reference, Table
 from runner.study.runs import LoadedRun, Study, groups
 from runner.study.verdicts import counted, few, finding, not_measured, plural, verdict_of
 
@@ -33,11 +33,11 @@ def other(run: LoadedRun) -> bool:
     return bool(set(run.declared) - {"fs", "terminal"})
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     return [no_capabilities(study)]
 
 
-def no_capabilities(study: Study) -> Finding:
+def no_capabilities(study: Study) -> ClaimFinding:
     """Arms that differ in nothing but what the client declared, compared value by value: metrics, shapes, effects.
 
     What runs that declare the same do not agree on is no effect of what they declare: a limit, not a counter-example.

@@ -6,7 +6,7 @@ from collections import Counter
 
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import named_paths
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study, groups
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -16,7 +16,7 @@ CONTAINER = "container"
 _IN_WORKSPACE = frozenset({"untracked", "ignored", "modified", "deleted"})
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     always = [run for run in study.acp if "allow_always" in run.answers]
     kept = [run for run in study.acp if run.record.reset != CONTAINER]
     return [
@@ -38,7 +38,7 @@ def _written(run: LoadedRun) -> set[str]:
     return {path.removeprefix(root) for action in actions(run) for path in named_paths(action)}
 
 
-def _file(study: Study, runs: list[LoadedRun]) -> Finding:
+def _file(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Files in the workspace after the run that nobody asked for: changed there, named by no action."""
     runs = [run for run in runs if run.record.verdict is not None and run.record.pristine is not False]
     if not runs:
@@ -85,7 +85,7 @@ def _asked(run: LoadedRun) -> dict[tuple[str, str], Action]:
     return {action.key: action for action in reversed(actions(run)) if action.surfaced}
 
 
-def _clean(study: Study, identity: str, runs: list[LoadedRun], *, keeps: bool) -> Finding:
+def _clean(study: Study, identity: str, runs: list[LoadedRun], *, keeps: bool) -> ClaimFinding:
     """The first run in a kept container against the ones after it: asks, and what was there at the start.
 
     `keeps`: the claim is that the reset keeps the contamination; else that it takes it away.
@@ -162,7 +162,7 @@ def _taken_limits(lost: set[str], files: Counter[str], homes: Counter[str]) -> l
     return limits
 
 
-def _container(study: Study, runs: list[LoadedRun]) -> Finding:
+def _container(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Every run began with nothing of another, and asks for the same as its replicates."""
     proved = [run for run in runs if run.record.pristine is not None]
     if not proved:

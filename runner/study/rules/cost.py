@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.analysis.stats import RatioEstimate, hodges_lehmann_ratio, summarise
-from runner.study.model import Finding, Judgement, Reference, Table
+from runner.study.model import ClaimFinding, Judgement, Reference, Table
 from runner.study.rules.capabilities import STANDARD, other, standard
 from runner.study.runs import LoadedRun, Study, groups
 from runner.study.verdicts import finding, not_measured, plural, verdict_of
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 FULL, NONE, CLI = "acp", "acp without capabilities", "cli"
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     sides = _sides(study)
     with_caps, without, cli = sides[FULL], sides[NONE], sides[CLI]
     return [
@@ -84,7 +84,7 @@ def _figures(values: Sequence[float]) -> dict[str, Any] | None:
     return {"n": found.n, "median": found.median, "min": found.min, "max": found.max, "values": list(found.values)}
 
 
-def _handshake(study: Study, runs: list[LoadedRun]) -> Finding:
+def _handshake(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     found = _values(runs, "handshake_ms")
     if not found:
         return not_measured(study, "handshake", "no plain ACP run opened a session")
@@ -110,7 +110,7 @@ def _handshake(study: Study, runs: list[LoadedRun]) -> Finding:
     )
 
 
-def _turn(study: Study, sides: dict[str, list[LoadedRun]]) -> Finding:
+def _turn(study: Study, sides: dict[str, list[LoadedRun]]) -> ClaimFinding:
     """Equal work is judged exactly; the times are beside it, for what they are."""
     if not all(sides.values()):
         lacking = ", ".join(name for name, runs in sides.items() if not runs)
@@ -172,7 +172,7 @@ def _costs(sides: dict[str, list[LoadedRun]]) -> Table:
 _Pair = tuple[str, list[LoadedRun], str, list[LoadedRun]]
 
 
-def _question(study: Study, identity: str, metric: str, pairs: Sequence[_Pair]) -> Finding:
+def _question(study: Study, identity: str, metric: str, pairs: Sequence[_Pair]) -> ClaimFinding:
     """new / base by Hodges and Lehmann with its exact interval. The hypothesis is no difference.
 
     It holds where the interval lies within 10 % of 1, with limits where it holds 1 but is wider, else it does not.
@@ -244,7 +244,7 @@ def _ratio(names: str, found: RatioEstimate) -> tuple[str, list[str], Judgement]
     return f"{said}, no difference beyond {100 * NEGLIGIBLE:.0f} %", [], "holds"
 
 
-def _resources(study: Study, sides: dict[str, list[LoadedRun]]) -> Finding:
+def _resources(study: Study, sides: dict[str, list[LoadedRun]]) -> ClaimFinding:
     acp, cli = sides[FULL] + sides[NONE], sides[CLI]
     evidence: list[Reference] = []
     parts: list[str] = []
@@ -291,7 +291,7 @@ def _resources(study: Study, sides: dict[str, list[LoadedRun]]) -> Finding:
     )
 
 
-def _tokens(study: Study) -> Finding:
+def _tokens(study: Study) -> ClaimFinding:
     """Reported by the agent against served by the gateway, run by run."""
     known = [
         run

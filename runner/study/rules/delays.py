@@ -7,7 +7,7 @@ from collections import Counter
 from runner.acp.toolcalls import FINAL
 from runner.evidence.permissions import Ask
 from runner.study.actions import Action, actions
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -17,7 +17,7 @@ from runner.wire.values import as_text
 LATE_MS = 500.0
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     return [_delayed(study, [run for run in study.acp if any(_late(run, ask) for ask in run.asks)])]
 
 
@@ -25,7 +25,7 @@ def _late(run: LoadedRun, ask: Ask) -> bool:
     return ask.wait_ms is not None and ask.wait_ms >= LATE_MS and run.answer_of(ask) != "never"
 
 
-def _delayed(study: Study, runs: list[LoadedRun]) -> Finding:
+def _delayed(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Between an ask and its answer its call must not end, nor the model hear of it; then all is as at once."""
     if not runs:
         return not_measured(study, "veto-delayed", "no run answers late")

@@ -11,7 +11,7 @@ from runner.acp.gates import declared
 from runner.evidence.callbacks import callbacks
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import carried
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -23,7 +23,7 @@ _MEANING = "mcp"
 _PLACE = ("uid", "cwd", "parent")
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     delegating = [run for run in study.acp if any(entry.subagent for entry in run.journal.entries)]
     serving = [run for run in study.acp if as_list(run.session_new.get("mcpServers"))]
     offering = [run for run in study.acp if declared(run.declared, "elicitation.form")]
@@ -46,7 +46,7 @@ def _parent(run: LoadedRun) -> set[str]:
     return {call.id for entry in run.journal.entries for call in entry.calls if call.meaning == "delegate"}
 
 
-def _subagent(study: Study, runs: list[LoadedRun]) -> Finding:
+def _subagent(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     if not runs:
         return not_measured(study, "subagent", "no run has a sub-agent's conversation")
     evidence: list[Reference] = []
@@ -110,7 +110,7 @@ def _names(body: dict[str, Any], identity: str) -> bool:
     return as_text(body.get("toolCallId")) != identity and f'"{identity}"' in json.dumps(body)
 
 
-def _mcp(study: Study, runs: list[LoadedRun]) -> Finding:
+def _mcp(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """The server's own answer says where it runs; its canary in the model's requests says that it was reached."""
     if not runs:
         return not_measured(study, "mcp", "no run passes an MCP server in session/new")
@@ -200,7 +200,7 @@ def _place(result: str) -> dict[str, Any]:
         return {}
 
 
-def _elicitation(study: Study, runs: list[LoadedRun]) -> Finding:
+def _elicitation(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     runs = [run for run in runs if run.prompt_seq is not None]
     if not runs:
         return not_measured(study, "elicitation", "no run offers forms")

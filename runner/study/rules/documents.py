@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from runner.acp.gates import declared
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     return [_unsaved(study), _ledger(study)]
 
 
@@ -20,7 +20,7 @@ def _typed(run: LoadedRun) -> list[str]:
     return [name for name, canary in run.record.canaries.items() if any(canary in b.text for b in run.record.buffers)]
 
 
-def _unsaved(study: Study) -> Finding:
+def _unsaved(study: Study) -> ClaimFinding:
     """Which text reached the model, and what stands on disk after the edit."""
     runs = [run for run in study.acp if run.record.buffers and _typed(run) and run.prompt_seq is not None]
     if not runs:
@@ -79,7 +79,7 @@ def _after(run: LoadedRun, path: str, before: str | None) -> str | None:
     return change.after if change is not None else before
 
 
-def _ledger(study: Study) -> Finding:
+def _ledger(study: Study) -> ClaimFinding:
     """x of y changes went through the client, where it offers to write. The unit is the distinct change."""
     runs = [
         run

@@ -9,18 +9,18 @@ from typing import Any
 from runner.evidence.callbacks import callbacks
 from runner.evidence.tally import Tally, tally
 from runner.study.actions import actions, distinct
-from runner.study.model import Finding, Reference, Table
+from runner.study.model import ClaimFinding, Reference, Table
 from runner.study.rates import rate, said
 from runner.study.rules.capabilities import STANDARD, standard
 from runner.study.runs import Study, groups
 from runner.study.verdicts import finding, not_measured, plural, verdict_of
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     return [own_io(study), frames_of_a_run(study)]
 
 
-def own_io(study: Study) -> Finding:
+def own_io(study: Study) -> ClaimFinding:
     """The unit is the distinct action that reads, writes or runs; what counts is that it took effect without us."""
     runs = [run for run in study.acp if len(standard(run)) == len(STANDARD)]
     if not runs:
@@ -72,7 +72,7 @@ def own_io(study: Study) -> Finding:
     )
 
 
-def frames_of_a_run(study: Study) -> Finding:
+def frames_of_a_run(study: Study) -> ClaimFinding:
     plain = [run for run in study.acp if run.plain and run.record.outcome == "passed" and run.prompt_seq is not None]
     if not plain:
         return not_measured(study, "frames-of-a-run", "no plain ACP run passed")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runner.records.store import NAMES_FILE
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.runs import Study
 from runner.study.verdicts import few, finding, not_measured, verdict_of
 from runner.wire.values import as_list, as_object
@@ -20,11 +20,11 @@ _DAYS_A_MONTH = 365.25 / 12
 _Packages = list[tuple[int, dict[str, Any]]]
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     return [_dead_name(study)]
 
 
-def _dead_name(study: Study) -> Finding:
+def _dead_name(study: Study) -> ClaimFinding:
     """A name is dead by the registry's notice; where the registry at hand gives none, by an adapter's own word for it.
 
     That it still installs is that the pinned version is served. How long it has been dead is how far its last release

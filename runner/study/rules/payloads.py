@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.study.actions import Action, actions
 from runner.study.advertised import NONE_OPENED, opened
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -19,7 +19,7 @@ _THOUGHT, _PLANS = "agent_thought_chunk", ("plan", "plan_update")
 _IDS = ("usage-updates", "tool-output", "plan-thought")
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     runs = opened(study)
     if not runs:
         return [not_measured(study, identity, NONE_OPENED) for identity in _IDS]
@@ -43,7 +43,7 @@ def _requests(run: LoadedRun) -> int:
     return sum(entry.kind == "main" for entry in run.journal.entries)
 
 
-def _usage(study: Study, runs: list[LoadedRun]) -> Finding:
+def _usage(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Live: more than one during a run that asks the model often enough to have news."""
     runs = [run for run in runs if _turns(run) and run.record.outcome == "passed" and _requests(run) >= _OFTEN]
     if not runs:
@@ -85,7 +85,7 @@ def _payloads(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield name, item
 
 
-def _output(study: Study, runs: list[LoadedRun]) -> Finding:
+def _output(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """The output of a call counts as there if a text of the payload is what the model was given."""
     runs = [run for run in runs if run.plain]
     by_key: Counter[str] = Counter()
@@ -167,7 +167,7 @@ def _holds(payload: Any, result: str) -> bool:
     return bool(lines) and there >= 0.9 * len(lines)
 
 
-def _plan_thought(study: Study, runs: list[LoadedRun]) -> Finding:
+def _plan_thought(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Absence is a fact about the agent only where the model plans and thinks."""
     scripted = {"plan": [r for r in runs if _scripts(r, "plan")], "thought": [r for r in runs if _scripts(r, "think")]}
     if not scripted["plan"] and not scripted["thought"]:

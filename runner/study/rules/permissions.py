@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.study.actions import Action, actions, distinct, usual
 from runner.study.boundary_actions import crossing_of
-from runner.study.model import Finding, Judgement, Reference, Table
+from runner.study.model import ClaimFinding, Judgement, Reference, Table
 from runner.study.rates import rate, said
 from runner.study.runs import Study
 from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
@@ -16,7 +16,7 @@ SURFACED = "surfaced"
 SILENT = "not-surfaced"
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     seen = [action for run in usual(study.acp) for action in actions(run) if action.settled and action.subagent is None]
     free = [action for action in seen if not action.granted]
     return [
@@ -55,7 +55,7 @@ def _row(
     missing: str,
     unit: str,
     extra: Iterable[str] = (),
-) -> Finding:
+) -> ClaimFinding:
     """A claim that all (or none) of the distinct actions are surfaced.
 
     It holds where none speaks against it, with limits where some do but fewer than half, else it does not hold.
@@ -84,7 +84,7 @@ def _row(
     )
 
 
-def _reads(study: Study, free: list[Action], *, outside: bool) -> Finding:
+def _reads(study: Study, free: list[Action], *, outside: bool) -> ClaimFinding:
     found = [a for a in free if a.verb == "read" and a.outside() is outside and not _links(a)]
     left = len(distinct(action for action in found if action.mediated and not action.surfaced))
     mediated = [f"{left} of them left to the client's fs/read_text_file"] if left and outside else []
@@ -105,7 +105,7 @@ def _executes(free: Iterable[Action], does: str) -> list[Action]:
     return [action for action in free if action.line is not None and action.line.does == does]
 
 
-def _project(study: Study, free: list[Action]) -> Finding:
+def _project(study: Study, free: list[Action]) -> ClaimFinding:
     return _row(
         study,
         "project-code",
@@ -116,7 +116,7 @@ def _project(study: Study, free: list[Action]) -> Finding:
     )
 
 
-def _inspection(study: Study, free: list[Action]) -> Finding:
+def _inspection(study: Study, free: list[Action]) -> ClaimFinding:
     inside = [action for action in _executes(free, "inspection") if action.outside() is False]
     outside = _split(a for a in _executes(free, "inspection") if a.outside() and not _links(a))[0]
     asked = sum(one.shows == SURFACED for one in outside)
@@ -132,7 +132,7 @@ def _inspection(study: Study, free: list[Action]) -> Finding:
     )
 
 
-def _grants(study: Study, seen: list[Action]) -> Finding:
+def _grants(study: Study, seen: list[Action]) -> ClaimFinding:
     granted = [
         action for action in seen if action.granted and action.line is not None and action.line.does == "project"
     ]
@@ -156,7 +156,7 @@ def _grants(study: Study, seen: list[Action]) -> Finding:
     )
 
 
-def _table(study: Study, free: list[Action]) -> Finding:
+def _table(study: Study, free: list[Action]) -> ClaimFinding:
     """Per tool kind, executes by what they do: distinct actions, surfaced and not."""
     if not free:
         return not_measured(study, "permission-table", "no run without a standing grant has a tool call")

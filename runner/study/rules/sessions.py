@@ -9,7 +9,7 @@ from runner.evidence.messages import Update
 from runner.records.schema import Probe
 from runner.study.actions import actions
 from runner.study.advertised import NONE_OPENED, greeting, opened, same_in
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.runs import LoadedRun, Study
 from runner.study.verdicts import counted, few, finding, not_measured, plural, verdict_of
 from runner.wire.values import as_object
@@ -19,7 +19,7 @@ _SESSION_METHODS = ("fork", "resume", "list", "delete", "close")
 _IDS = ("set-option", "session-methods", "load-replays")
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     runs = opened(study)
     if not runs:
         return [not_measured(study, identity, NONE_OPENED) for identity in _IDS]
@@ -30,7 +30,7 @@ def _probes(runs: list[LoadedRun], name: str) -> list[tuple[LoadedRun, Probe]]:
     return [(run, probe) for run in runs for probe in run.record.probes if probe.name == name]
 
 
-def _set_option(study: Study, runs: list[LoadedRun]) -> Finding:
+def _set_option(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """The effect is looked for behind the setting: another model asked, or other asks for the same actions."""
     meant = _probes(runs, "set-config-option")
     probes = [(run, probe) for run, probe in meant if probe.sent_seq is not None]
@@ -107,7 +107,7 @@ def _effect(run: LoadedRun, seq: int) -> tuple[str, Reference] | None:
     return None
 
 
-def _methods(study: Study, runs: list[LoadedRun]) -> Finding:
+def _methods(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Offered in initialize; and, where a run tries them, whether they work."""
     capabilities = runs[0].handshake.capabilities
     offered = sorted(as_object(capabilities.get("sessionCapabilities")))
@@ -153,7 +153,7 @@ def _content(run: LoadedRun) -> list[Update]:
     return [update for update in run.conversation.updates if update.kind in TURN_KINDS]
 
 
-def _load(study: Study, runs: list[LoadedRun]) -> Finding:
+def _load(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     """Counted in the frames: parts of the conversation between request and answer, and after the answer."""
     tried = [
         (name, run, probe)

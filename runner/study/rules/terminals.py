@@ -5,7 +5,7 @@ from __future__ import annotations
 from runner.acp.gates import declared
 from runner.evidence.toolcalls import terminal_items
 from runner.study.actions import actions, distinct
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.rules.capabilities import vendor
 from runner.study.runs import LoadedRun, Study
@@ -13,7 +13,7 @@ from runner.study.verdicts import finding, not_measured, plural, verdict_of
 from runner.wire.values import as_text
 
 
-def findings(study: Study) -> list[Finding]:
+def findings(study: Study) -> list[ClaimFinding]:
     terminal = [run for run in study.acp if declared(run.declared, "terminal")]
     return [
         _standard(study, [run for run in terminal if not vendor(run)]),
@@ -44,7 +44,7 @@ def _commands(runs: list[LoadedRun]) -> int:
     return len(distinct(a for run in runs for a in actions(run) if a.verb == "run" and a.call is not None))
 
 
-def _standard(study: Study, runs: list[LoadedRun]) -> Finding:
+def _standard(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     commands = _commands(runs)
     if not commands:
         return not_measured(study, "terminal-standard", "no run with the terminal flag alone runs a command")
@@ -73,7 +73,7 @@ def _standard(study: Study, runs: list[LoadedRun]) -> Finding:
     )
 
 
-def _vendor(study: Study, runs: list[LoadedRun]) -> Finding:
+def _vendor(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     commands = _commands(runs)
     if not commands:
         return not_measured(study, "terminal-vendor", "no run declares a vendor key and runs a command")

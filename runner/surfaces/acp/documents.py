@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from runner.acp.buffers import EditorBuffers, blob_hash
+from runner.acp.buffers import EditorBuffers, MediatedWrite, blob_hash
 from runner.config.surface import OpenBuffer
-from runner.records.schema import Buffer, Mediated
+from runner.records.schema import Buffer
 from runner.sandbox.channel import GuestRefused
 from runner.surfaces.driver import DriverContext
 
@@ -34,12 +32,12 @@ class Documents:
             disk_blob = None if disk is None else blob_hash(disk)
             self._opened.append(Buffer(path=wanted.path, text=text, blob=blob, disk_blob=disk_blob, blob_at_end=blob))
 
-    def close(self) -> tuple[list[Mediated], list[Buffer]]:
+    def close(self) -> tuple[list[MediatedWrite], list[Buffer]]:
         """The ledger of mediated writes, and the opened documents as they are now."""
         for document in self._opened:
             document.unsaved_at_end = self._buffers.is_unsaved(document.path)
             document.blob_at_end = blob_hash(self._buffers.text(document.path) or "")
-        return [Mediated(**asdict(write)) for write in self._buffers.ledger], self._opened
+        return list(self._buffers.ledger), self._opened
 
     def _disk(self, wanted: OpenBuffer) -> str | None:
         try:

@@ -16,7 +16,7 @@ from runner.acp.events import (
     PromptDone,
     RequestCancelled,
     SessionCreated,
-    Update,
+    SessionUpdate,
 )
 from runner.acp.findings import OVERSIZE
 from runner.errors import AgentGaveUp
@@ -95,7 +95,7 @@ class AcpDriver(Driver):
     def _react(self, event: Event) -> None:
         session = self._session
         match event:
-            case Update():
+            case SessionUpdate():
                 session.take_update(event)
             case PermissionRequest(reply=b""):
                 session.answer_permission(event)

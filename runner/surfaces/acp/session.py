@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from runner.acp.client import Client
-from runner.acp.events import CallDone, PeerError, PermissionRequest, PromptDone, SessionCreated, Update
+from runner.acp.events import CallDone, PeerError, PermissionRequest, PromptDone, SessionCreated, SessionUpdate
 from runner.acp.findings import CANCEL_NOT_HONOURED, DUPLICATE_OPTION_ID
 from runner.acp.policy import decide
 from runner.acp.state import OpenRequest
@@ -158,7 +158,7 @@ class AcpSession:
 
     # what arrives
 
-    def take_update(self, event: Update) -> None:
+    def take_update(self, event: SessionUpdate) -> None:
         if self._context.surface.probes and len(self.updates) < _UPDATES:
             self.updates.append((event.seq, event.session_id[:_MAX_ID], event.kind[:_MAX_ID]))
         self._turn_updates += event.phase == "turn"

@@ -13,8 +13,8 @@ from runner.surfaces.cli.result import (
     CliUsage,
     Kinds,
     Lines,
+    OutputLines,
     Spoken,
-    Stream,
     kept,
     number_findings,
 )
@@ -30,7 +30,7 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
 
     The total counts every model that was asked, that of side requests too; usage is therefore the largest model's.
     """
-    stream = Stream(lines, kinds, spoken=Spoken(""))
+    stream = OutputLines(lines, kinds, spoken=Spoken(""))
     result: dict[str, Any] | None = None
     result_ns: int | None = None
     model: str | None = None
@@ -76,7 +76,7 @@ def codex_json(lines: Lines, kinds: Kinds) -> CliResult:
         "mcp_tool_call": "other",
         "todo_list": "think",
     }
-    stream = Stream(lines, kinds)
+    stream = OutputLines(lines, kinds)
     ended: dict[str, Any] | None = None
     ended_ns: int | None = None
     for t_ns, line in stream.objects():
@@ -114,7 +114,7 @@ def opencode_json(lines: Lines, kinds: Kinds) -> CliResult:
     """`step_start`, `text`, `tool_use` (when it has ended), `step_finish` with that step's tokens; no last line, so the
     last `step_finish` whose reason is not tool calls is the result. `error` lines are errors.
     """
-    stream = Stream(lines, kinds)
+    stream = OutputLines(lines, kinds)
     total: CliUsage | None = CliUsage(0, 0)
     steps = 0
     reason: str | None = None
@@ -157,7 +157,7 @@ def vibe_streaming(lines: Lines, kinds: Kinds) -> CliResult:
     result is the assistant's last message.
     """
     families = {"shell": "execute", "file_read": "read", "file_edit": "edit", "file_write": "edit"}
-    stream = Stream(lines, kinds)
+    stream = OutputLines(lines, kinds)
     result_ns: int | None = None
     denied: list[str] = []
     for t_ns, line in stream.objects():
@@ -180,7 +180,7 @@ def vibe_streaming(lines: Lines, kinds: Kinds) -> CliResult:
 
 def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
     """`agent_event` (its `event` opens and closes text and tool calls) and at the end `run_result`."""
-    stream = Stream(lines, kinds)
+    stream = OutputLines(lines, kinds)
     result: dict[str, Any] | None = None
     result_ns: int | None = None
     for t_ns, line in stream.objects():
@@ -213,7 +213,7 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
     )
 
 
-def _result(parser: str, stream: Stream, result_ns: int | None, **fields: Any) -> CliResult:
+def _result(parser: str, stream: OutputLines, result_ns: int | None, **fields: Any) -> CliResult:
     stream.findings.extend(number_findings(stream.numbers))
     return CliResult(
         parser=parser,

@@ -22,8 +22,8 @@ from runner.surfaces.cli.result import (
     CliUsage,
     Kinds,
     Lines,
+    OutputLines,
     Spoken,
-    Stream,
     kept,
     number_findings,
     usage_of,
@@ -112,7 +112,7 @@ def _generic(lines: Lines, _: Kinds) -> CliResult:
 
 def _claude_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
     """One JSON object a line: `system`/`init`, `assistant` and `user` messages, at the end `result`."""
-    stream = Stream(lines, kinds)
+    stream = OutputLines(lines, kinds)
     findings, calls, spoken = stream.findings, stream.calls, stream.spoken
     init: dict[str, Any] = {}
     result: dict[str, Any] | None = None

@@ -114,7 +114,7 @@ class Spoken:
 
 
 @dataclass
-class Stream:
+class OutputLines:
     """The lines of one run, and what has been gathered from them so far."""
 
     lines: Lines

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.acp.buffers import EditorBuffers, Write, blob_hash, select_lines
+from runner.acp.buffers import EditorBuffers, MediatedWrite, blob_hash, select_lines
 
 texts = st.text(alphabet="ab\n\r\u2028\x0c é", max_size=40)
 
@@ -102,7 +102,9 @@ def test_a_write_saves_the_document_and_enters_the_ledger() -> None:
     buffers.open("/w/a", "typed", unsaved=True)
     buffers.read("/w/a", None)
     entry = buffers.write("/w/a", "agent's", "b" * 40, 7, 70)
-    assert entry == Write("/w/a", "b" * 40, blob_hash("agent's"), 7, 70, was_unsaved=True, overwrote_unseen=False)
+    assert entry == MediatedWrite(
+        "/w/a", "b" * 40, blob_hash("agent's"), 7, 70, was_unsaved=True, overwrote_unseen=False
+    )
     assert buffers.ledger == [entry]
     assert not buffers.is_unsaved("/w/a")
     assert buffers.text("/w/a") == "agent's"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from runner.acp import findings
-from runner.acp.findings import DESCRIPTIONS, Finding, FindingLog
+from runner.acp.findings import DESCRIPTIONS, FindingLog, FrameFinding
 
 
 def test_every_constant_is_described_and_every_description_has_a_constant() -> None:
@@ -39,4 +39,4 @@ def test_a_flood_is_counted_and_not_kept() -> None:
 
 def test_an_unknown_id_is_our_fault() -> None:
     with pytest.raises(KeyError):
-        FindingLog().extend([Finding("made-up", "x")])
+        FindingLog().extend([FrameFinding("made-up", "x")])

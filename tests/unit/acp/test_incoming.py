@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.acp import gates
-from runner.acp.events import ClientRequest, Notified, PermissionRequest, Refused, RequestCancelled, Update
+from runner.acp.events import ClientRequest, Notified, PermissionRequest, Refused, RequestCancelled, SessionUpdate
 
 if TYPE_CHECKING:
     from tests.unit.acp.conftest import Peer
@@ -155,7 +155,7 @@ def test_an_ask_without_usable_options_is_refused(peer: Peer, options: Any) -> N
 
 def phases(peer: Peer, *kinds: str, session: str = "s") -> list[tuple[str, int | None]]:
     events = [event for kind in kinds for event in peer.update(kind, session)]
-    return [(event.phase, event.turn) for event in events if isinstance(event, Update)]
+    return [(event.phase, event.turn) for event in events if isinstance(event, SessionUpdate)]
 
 
 def test_the_phases_of_updates(fresh: Peer) -> None:
@@ -244,14 +244,14 @@ def test_a_tool_call_that_is_replayed_happened_before(peer: Peer, method: str) -
 def test_updates_need_the_capability_they_are_gated_by(bare: Peer) -> None:
     for kind in sorted(gates.UPDATES):
         (event,) = bare.update(kind)
-        assert isinstance(event, Update)
+        assert isinstance(event, SessionUpdate)
     assert bare.found() == ["undeclared-update"] * len(gates.UPDATES)
 
 
 def test_declared_and_unknown_updates_are_no_finding(peer: Peer) -> None:
     for kind in [*sorted(gates.UPDATES), "never_heard_of"]:
         (event,) = peer.update(kind, x=1)
-        assert isinstance(event, Update)
+        assert isinstance(event, SessionUpdate)
         assert (event.kind, event.update["x"]) == (kind, 1)
     assert peer.found() == []
 

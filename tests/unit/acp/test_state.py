@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from runner.acp.state import OpenRequest, Pending, Session, State
+from runner.acp.state import ConnectionState, OpenRequest, Pending, SessionState
 
 
-def state_with(*ids: object) -> State:
-    state = State({})
+def state_with(*ids: object) -> ConnectionState:
+    state = ConnectionState({})
     for seq, id in enumerate(ids):
         state.open.setdefault(id, []).append(OpenRequest(id, "terminal/create", "s", seq, seq))  # type: ignore[arg-type]
     return state
 
 
 def test_a_session_s_phase_and_turn() -> None:
-    session = Session("s")
+    session = SessionState("s")
     assert (session.phase, session.turn) == ("idle", None)
     session.running, session.turns = [1], 1
     assert (session.phase, session.turn) == ("turn", 0)
@@ -37,7 +37,7 @@ def test_terminals_are_remembered_from_our_answers() -> None:
 
 
 def test_the_end_tells_what_is_unanswered() -> None:
-    state = State({})
+    state = ConnectionState({})
     state.pending[3] = Pending(3, "session/prompt", "s")
     state.finish()
     assert [(finding.id, finding.message) for finding in state.findings.kept] == [
@@ -46,7 +46,7 @@ def test_the_end_tells_what_is_unanswered() -> None:
 
 
 def test_early_sessions_are_bounded() -> None:
-    state = State({})
+    state = ConnectionState({})
     for number in range(3000):
         state.remember_early(str(number), number)
     state.remember_early("x" * 2000, 1)

@@ -5,7 +5,7 @@ from typing import Any
 from runner.analysis.aggregate import build
 from runner.analysis.report import Arm, Report
 from runner.evidence import cost, metrics
-from runner.records.schema import Finding, Found, Record
+from runner.records.schema import Finding, FoundAtStart, Record
 from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, run, runs
 
 
@@ -205,7 +205,7 @@ def test_values_stand_by_replicate() -> None:
 
 
 def test_a_run_that_did_not_begin_pristine_is_marked() -> None:
-    left = [Found(kind="ignored", path=f"{name}.json") for name in "abc"]
+    left = [FoundAtStart(kind="ignored", path=f"{name}.json") for name in "abc"]
     first, second, *_ = [each for each in cells() if each.surface == "acp" and not each.warmup]
     records = [run(first, pristine=True), run(second, pristine=False, found_at_start=left)]
     (found,) = [w for w in arm(report(records), "acp").warnings if w.id == "not-pristine"]

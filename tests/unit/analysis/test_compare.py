@@ -8,7 +8,7 @@ import pytest
 
 from runner.analysis.comparability import Likeness
 from runner.analysis.compare import compare, confirmed, noisy, suspects
-from runner.analysis.comparison import Compared, Pair, Verdict, Word
+from runner.analysis.comparison import Compared, MetricVerdict, Pair, Word
 from runner.analysis.report import Arm, Warning
 from runner.config.gate import Gate, SampledRule
 from tests.unit.arms import arm
@@ -34,7 +34,7 @@ def judge(base: Arm, new: Arm, by: Gate | None = None, **fields: Any) -> Compare
     return compare(("a", "a"), [Pair(base, new, likeness)], by or gate(), **fields)
 
 
-def only(found: Compared, metric: str) -> Verdict:
+def only(found: Compared, metric: str) -> MetricVerdict:
     (one,) = [verdict for verdict in found.verdicts if verdict.metric == metric]
     return one
 

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from runner.evidence.conversation import Conversation
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import AgentExit, Change, Record, Verdict
 from runner.wire.frames import Channel, Direction, Frame
 
@@ -173,10 +173,10 @@ def entry(
     seq: int = 0,
     sent: float | None = None,
     **more: Any,
-) -> Entry:
+) -> JournalEntry:
     """One model request: last request byte in at `start`, last response byte out at `end`, first byte in at `sent`."""
     empty = {"headers": {}, "body": ""}
-    return Entry.model_validate(
+    return JournalEntry.model_validate(
         {
             "seq": seq,
             "run": "<run>",

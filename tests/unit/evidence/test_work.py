@@ -8,7 +8,7 @@ import pytest
 
 from runner.evidence import cost, metrics
 from runner.evidence.conversation import Conversation
-from runner.evidence.work import AFTER, BEFORE, Change, Changed, work_outside
+from runner.evidence.work import AFTER, BEFORE, ChangesSeen, ChangeTime, work_outside
 from runner.records.schema import Change as Differs
 from runner.records.schema import Finding, Turn, Verdict
 from tests.unit.evidence.builders import FULL, Log, at, entry, record
@@ -27,7 +27,7 @@ def found(
     verdict: Verdict | None = VERDICT,
     offset_ns: int = 0,
 ) -> list[Finding]:
-    changed = Changed(early, [Change(path, kind, at(ms)) for path, kind, ms in last])
+    changed = ChangesSeen(early, [ChangeTime(path, kind, at(ms)) for path, kind, ms in last])
     return work_outside(turns, log.conversation if log else Conversation(), entries, changed, verdict, offset_ns)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from runner.errors import ConfigError, UsageError
 from runner.gateway.cassette import DRIFT, drift, dump, read_tape, replay_problems, tape_of
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from tests.unit.gateway.test_journal import entry
 
 
-def captured(seq: int, **tape: Any) -> Entry:
+def captured(seq: int, **tape: Any) -> JournalEntry:
     given = {
         "version": 2,
         "request": {"method": "POST", "path": "/v1/messages", "body": {"messages": [{"role": "user", "content": "é"}]}},
@@ -39,7 +39,7 @@ def line(number: int, **response: Any) -> dict[str, Any]:
     }
 
 
-def played(seq: int, number: int | None, **more: Any) -> Entry:
+def played(seq: int, number: int | None, **more: Any) -> JournalEntry:
     return entry(seq=seq, step=None, tape={"entry": number, **more})
 
 

@@ -15,7 +15,7 @@ from runner.config.knobs import Knobs
 from runner.errors import InfraError
 from runner.gateway.container import MASK, masked
 from runner.gateway.journal import (
-    Entry,
+    JournalEntry,
     LoggedEntries,
     parse_journal,
     script_problems,
@@ -77,8 +77,8 @@ def line(**changed: Any) -> dict[str, Any]:
     }
 
 
-def entry(**changed: Any) -> Entry:
-    return Entry.model_validate(line(**changed))
+def entry(**changed: Any) -> JournalEntry:
+    return JournalEntry.model_validate(line(**changed))
 
 
 def encoded(*lines: dict[str, Any]) -> list[bytes]:

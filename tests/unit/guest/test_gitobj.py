@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.guest import gitobj
 from runner.guest.git import git
-from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, Entry
+from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, GitEntry
 
 NAMES = st.sampled_from(["a", "a.b", "a-b", "a0", "b", "B", "ä", "-x", "caf\udce9"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -38,7 +38,9 @@ def repository(tmp_path: Path) -> Path:
 def test_trees_and_index_are_git_s_own(repository: Path, files: dict[str, tuple[int, bytes]]) -> None:
     """git itself, given the same blobs, names the same tree; what we read back is what it wrote."""
     objects = str(repository / ".git/objects")
-    manifest = {path: Entry(mode, gitobj.write_object(objects, "blob", data)) for path, (mode, data) in files.items()}
+    manifest = {
+        path: GitEntry(mode, gitobj.write_object(objects, "blob", data)) for path, (mode, data) in files.items()
+    }
     lines = b"".join(
         f"{entry.mode:o} {entry.sha} 0\t".encode() + os.fsencode(path) + b"\0" for path, entry in manifest.items()
     )
@@ -63,12 +65,12 @@ def test_blob_names(tmp_path: Path) -> None:
 
 def test_deep_folders_do_not_exhaust_the_stack() -> None:
     path = "/".join("a" * 1900)
-    assert len(gitobj.build_trees({path: Entry(FILE, "0" * 40)})) == 40
+    assert len(gitobj.build_trees({path: GitEntry(FILE, "0" * 40)})) == 40
 
 
 @pytest.mark.parametrize("other", ["a", "a/b/c"])
 def test_a_path_that_is_file_and_folder_is_refused(other: str) -> None:
-    entry = Entry(FILE, "0" * 40)
+    entry = GitEntry(FILE, "0" * 40)
     with pytest.raises(ValueError, match="a"):
         gitobj.build_trees(dict.fromkeys(["a/b", other], entry))
 

@@ -14,7 +14,7 @@ import pytest
 from runner.guest import fixture, proofs
 from runner.guest.channel import OpError
 from runner.guest.fixture import Layout, Pins, Prepared
-from runner.guest.probing import Found
+from runner.guest.probing import ProbeReport
 from tests.unit.guest.recorder import files_tar
 
 
@@ -35,11 +35,11 @@ def prepared(layout: Layout) -> Prepared:
 STATUS = {"Uid": "1000\t" * 4, "Gid": "1000\t" * 4, "Groups": "1000", "NoNewPrivs": "1", "CapBnd": "0" * 16}
 
 
-def probed(**status: str) -> Found:
-    return Found([], {**STATUS, **status}, [])
+def probed(**status: str) -> ProbeReport:
+    return ProbeReport([], {**STATUS, **status}, [])
 
 
-def unseen() -> Found:
+def unseen() -> ProbeReport:
     raise OpError("probe_failed", "no python")
 
 

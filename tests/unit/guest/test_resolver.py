@@ -16,7 +16,7 @@ import pytest
 from runner.guest import resolver
 from runner.guest.channel import OpError, Request
 from runner.guest.reaper import Ended, Reaper
-from runner.guest.resolver import Resolver
+from runner.guest.resolver import NameServer
 from runner.guest.untrusted import HELPER, User
 from tests.unit.guest.recorder import Recorder
 
@@ -74,13 +74,13 @@ def says(*lines: str, then: str = "") -> list[str]:
     return ["sh", "-c", "".join(f"echo {shlex.quote(line)}; " for line in lines) + then]
 
 
-def asked(of: Resolver) -> dict[str, int]:
+def asked(of: NameServer) -> dict[str, int]:
     return dict(of.names(request())["names"])
 
 
 @pytest.mark.usefixtures("listening")
 def test_names_are_those_of_the_questions(reaper: Starter) -> None:
-    mine = Resolver(reaper)
+    mine = NameServer(reaper)
     log = says(
         "dnsmasq: started, version 2.91",
         "dnsmasq: query[A] Data.Example.org from 127.0.0.1",
@@ -97,7 +97,7 @@ def test_names_are_those_of_the_questions(reaper: Starter) -> None:
 @pytest.mark.usefixtures("listening")
 def test_nobody_can_make_the_list_grow_without_end(reaper: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "_MAX_NAMES", 2)
-    mine = Resolver(reaper)
+    mine = NameServer(reaper)
     lines = [f"query[A] {name} from x" for name in ("a", "b", "c", "a", "d" * 400)]
     mine.resolve(request(argv=says(*lines), query=QUERY))
     assert asked(mine) == {"a": 2, "b": 1}
@@ -105,7 +105,7 @@ def test_nobody_can_make_the_list_grow_without_end(reaper: Starter, monkeypatch:
 
 @pytest.mark.usefixtures("listening")
 def test_one_at_a_time_and_known_by_its_process(reaper: Starter) -> None:
-    mine = Resolver(reaper)
+    mine = NameServer(reaper)
     assert mine.root() == []
     pid = mine.resolve(request(argv=says(then="exec sleep 60"), query=QUERY))["pid"]
     assert mine.root() == [pid]
@@ -115,7 +115,7 @@ def test_one_at_a_time_and_known_by_its_process(reaper: Starter) -> None:
 
 def test_one_that_ends_at_once_is_not_ready(reaper: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "_listening", lambda: False)
-    mine = Resolver(reaper)
+    mine = NameServer(reaper)
     with pytest.raises(OpError, match="does not listen"):
         mine.resolve(request(argv=["false"], query=QUERY))
     assert mine.root() == []
@@ -127,7 +127,7 @@ def test_one_that_ends_at_once_is_not_ready(reaper: Starter, monkeypatch: pytest
     [([sys.executable], "(", "bad_request"), (["/nowhere/dnsmasq"], QUERY, "spawn_failed")],
 )
 def test_what_cannot_be_started(argv: list[str], query: str, code: str, reaper: Starter) -> None:
-    mine = Resolver(reaper)
+    mine = NameServer(reaper)
     with pytest.raises(OpError) as failed:
         mine.resolve(request(argv=argv, query=query))
     assert failed.value.code == code

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guest import tree
-from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, Entry, blob_name
+from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, GitEntry, blob_name
 from tests.unit.guest.recorder import member, tar
 
 
@@ -36,9 +36,9 @@ def test_modes_are_normalised_and_links_made(tmp_path: Path) -> None:
     assert (root / "link").readlink() == Path("a/b")
     assert manifest == tree.scan(str(root))
     assert manifest == {
-        "a/run": Entry(EXECUTABLE, blob_name(b"x")),
-        "a/b": Entry(FILE, blob_name(b"y")),
-        "link": Entry(SYMLINK, blob_name(b"a/b")),
+        "a/run": GitEntry(EXECUTABLE, blob_name(b"x")),
+        "a/b": GitEntry(FILE, blob_name(b"y")),
+        "link": GitEntry(SYMLINK, blob_name(b"a/b")),
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from runner.guest import fixture, verify
 from runner.guest.channel import OpError
 from runner.guest.fixture import Layout
-from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, Entry
+from runner.guest.gitobj import EXECUTABLE, FILE, SYMLINK, GitEntry
 from runner.guest.verify import compare, quoted
 from tests.unit.guest.recorder import Recorder, files_tar, member, tar
 
@@ -238,13 +238,18 @@ def test_a_command_of_the_workspace_that_the_agent_took_away(layout: Layout) -> 
 
 def test_compare() -> None:
     one, two = "1" * 40, "2" * 40
-    before = {"same": Entry(FILE, one), "content": Entry(FILE, one), "mode": Entry(FILE, one), "type": Entry(FILE, one)}
+    before = {
+        "same": GitEntry(FILE, one),
+        "content": GitEntry(FILE, one),
+        "mode": GitEntry(FILE, one),
+        "type": GitEntry(FILE, one),
+    }
     after = {
-        "same": Entry(FILE, one),
-        "content": Entry(FILE, two),
-        "mode": Entry(EXECUTABLE, one),
-        "type": Entry(SYMLINK, one),
-        "new": Entry(FILE, two),
+        "same": GitEntry(FILE, one),
+        "content": GitEntry(FILE, two),
+        "mode": GitEntry(EXECUTABLE, one),
+        "type": GitEntry(SYMLINK, one),
+        "new": GitEntry(FILE, two),
     }
     assert [(change.path, change.status) for change in compare(before, after)] == [
         ("content", "M"), ("mode", "M"), ("new", "A"), ("type", "T"),

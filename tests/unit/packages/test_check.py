@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from runner.config.adapter import Adapter
-from runner.packages.check import MARKED, Checked, Pinned, check, image_pins, merged, pins
+from runner.packages.check import MARKED, CheckedPackage, PinnedPackage, check, image_pins, merged, pins
 
 NOTICES = {"ok": {"name": "request", "version": "2.88.2", "deprecated": "request has been deprecated"}}
 #: As a mirror answers that keeps no notices.
@@ -56,8 +56,12 @@ def adapter(name: str, *packages: str, registry: Literal["npm", "pypi"] = "npm",
     )
 
 
-def one(answer: Mapping[str, Any], *, marked: Mapping[str, Any] = NOTICES, accepted: str | None = None) -> Checked:
-    found = check([Pinned("npm", "one", "1.0.0", ("a@1",), accepted)], Canned({MARKED: marked, "one@1.0.0": answer}))
+def one(
+    answer: Mapping[str, Any], *, marked: Mapping[str, Any] = NOTICES, accepted: str | None = None
+) -> CheckedPackage:
+    found = check(
+        [PinnedPackage("npm", "one", "1.0.0", ("a@1",), accepted)], Canned({MARKED: marked, "one@1.0.0": answer})
+    )
     return found[0]
 
 
@@ -119,7 +123,7 @@ def test_times_that_contradict_the_order_give_no_days() -> None:
 
 
 def test_pypi_yanked_newest_and_status() -> None:
-    pinned = [Pinned("pypi", "two-x", "1.0")]
+    pinned = [PinnedPackage("pypi", "two-x", "1.0")]
     (found,) = check(pinned, Canned(pypi={"two-x": {"ok": PAGE}}))
     # 1.2 is yanked: 1.1 is the newest that is left.
     assert (found.newest, found.behind, found.behind_days) == ("1.1", 1, 10)
@@ -140,7 +144,7 @@ def test_each_package_once_with_everybody_who_pins_it() -> None:
         ("one", ("a@1",), "old on purpose"),
         ("two", ("b@2",), None),
     ]
-    image = Pinned("npm", "node", "1", ("image node",))
+    image = PinnedPackage("npm", "node", "1", ("image node",))
     assert merged([*rows, image])[0].by == ("b@2", "a@1", "image node")
 
 

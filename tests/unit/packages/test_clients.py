@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.packages.clients import Ran
+from runner.packages.clients import ClientRun
 
 NPM_NO_VERSION = """\
 npm error code ETARGET
@@ -51,4 +51,4 @@ ERROR: No matching distribution found for tiny==1.0
     ],
 )
 def test_the_line_that_says_why(stderr: str, words: str) -> None:
-    assert Ran(7, b"", stderr.encode()).words == words
+    assert ClientRun(7, b"", stderr.encode()).words == words

@@ -14,7 +14,7 @@ from runner.config.adapter import Program
 from runner.config.catalog import Catalog
 from runner.errors import BuildError, UsageError
 from runner.packages import pin as pins
-from runner.packages.clients import Clients, Ran
+from runner.packages.clients import ClientRun, Clients
 
 CONFIG = """\
 id: tiny@1.0.0
@@ -37,7 +37,7 @@ class Stopped(Clients):
     def __init__(self, end: BaseException) -> None:
         self.end = end
 
-    def run(self, *_: object, **__: object) -> Ran:
+    def run(self, *_: object, **__: object) -> ClientRun:
         raise self.end
 
 
@@ -108,7 +108,7 @@ def test_what_somebody_else_wrote_is_left(root: Path, theirs: str) -> None:
 
 def test_two_at_once_do_not_make_the_same(root: Path) -> None:
     class Both(Stopped):
-        def run(self, *_: object, **__: object) -> Ran:
+        def run(self, *_: object, **__: object) -> ClientRun:
             with pytest.raises(UsageError, match=r"tiny@1\.1\.0: another acpbench is making it"):
                 pinned(root, KeyboardInterrupt())
             assert "images/tiny-1.1.0/image.yaml" in files(root)

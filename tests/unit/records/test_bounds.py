@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.acp.buffers import MediatedWrite
 from runner.records.bounds import ENTRIES, bounded
-from runner.records.schema import AgentExit, Change, Found, Mediated, Turn, Verdict
+from runner.records.schema import AgentExit, Change, FoundAtStart, Turn, Verdict
 from tests.unit.evidence.builders import record
 
 
 def huge() -> dict[str, Any]:
     changes = [Change(path=f"src/{number}", status="A") for number in range(200_000)]
     changes.append(Change(path="test/protected", status="M", protected=True))
-    write = Mediated(path="/w", before=None, after="a" * 40, seq=1, t_ns=1, was_unsaved=False, overwrote_unseen=False)
+    write = MediatedWrite(
+        path="/w", before=None, after="a" * 40, seq=1, t_ns=1, was_unsaved=False, overwrote_unseen=False
+    )
     return {
         "verdict": Verdict(passed=True, changes=changes, status="?? x\n" * 200_000, output="x" * 10**7),
         "ledger": [write] * 100_000,
-        "found_at_start": [Found(kind="untracked", path=f"u{number}") for number in range(100_000)],
+        "found_at_start": [FoundAtStart(kind="untracked", path=f"u{number}") for number in range(100_000)],
         "agent_info": {"name": "n" * 10**6},
         "turns": [Turn(sent_ns=0, stop_reason="s" * 10**6, usage={str(number): number for number in range(10**5)})],
         "agent": AgentExit(spawn_ns=0, survivors=["command " * 10_000] * 5000),

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from runner.acp.buffers import MediatedWrite
 from runner.config.plan import Cell
 from runner.errors import InfraError, UsageError
 from runner.records.disk import DiskFull, disk_errors
 from runner.records.schema import Change, Record, Verdict
 from runner.records.store import AttemptDir, SweepDir, default_directory
+from tests.unit.evidence.builders import record as run
 
 
 def cell(name: str = "a--r1", **changes: Any) -> Cell:
@@ -308,3 +310,14 @@ def test_a_time_is_a_number(made: SweepDir) -> None:
     attempt = made.attempt(CELLS[0])
     with pytest.raises(ValidationError, match="finite number"):
         record(attempt, sampled={"turn_ms": float("nan")})
+
+
+def test_a_write_of_the_ledger_has_no_unknown_key() -> None:
+    write = MediatedWrite(
+        path="/w", before=None, after="a" * 40, seq=1, t_ns=1, was_unsaved=False, overwrote_unseen=False
+    )
+    known = run(ledger=[write]).model_dump(mode="json")
+    assert Record.model_validate(known).ledger == [write]
+    known["ledger"][0]["more"] = 1
+    with pytest.raises(ValidationError, match=r"ledger\.0\.more"):
+        Record.model_validate(known)

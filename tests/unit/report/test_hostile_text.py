@@ -26,8 +26,8 @@ from runner.analysis.report import Report
 from runner.report import github, html, junit, markdown, permissions, table, to_csv, to_json, verdicts
 from runner.report import study as findings_render
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding, Findings, Measured, Reference, Table
-from runner.study.permission_map import Column, PermissionMap, Tried
+from runner.study.model import ClaimFinding, Measured, Reference, StudyFindings, Table
+from runner.study.permission_map import ActionTried, Column, PermissionMap
 from tests.unit.report.builders import LOCK, cell, run
 from tests.unit.report.comparisons import moved, still, unlike
 
@@ -102,18 +102,18 @@ def compared(choose: Chooser) -> list[Compared]:
     return [choose.poisoned(one, keep) for one in (moved(), still(), unlike())]
 
 
-def findings(choose: Chooser) -> Findings:
+def findings(choose: Chooser) -> StudyFindings:
     evidence = [Reference(run=choose(), kind="file", path=choose(), shows=choose(), what=choose()) for _ in range(3)]
     measured = Measured(text=choose(), tables=[Table(title=choose(), headers=["a", choose()], rows=[["b", choose()]])])
     made = [
-        Finding(
+        ClaimFinding(
             id=identity, adapter="an-adapter@1", claim=CLAIMS[identity].claim, published=choose(), measured=measured,
             verdict="holds-with-limits", limits=[choose(), choose()], evidence=evidence,
         )
         for identity in list(CLAIMS)[:3]
     ]  # fmt: skip
     odd = {f"runs/{choose()}/1": choose()}
-    return Findings(sweep=choose(), findings=made, excluded=odd, not_pristine=odd, altered=odd)
+    return StudyFindings(sweep=choose(), findings=made, excluded=odd, not_pristine=odd, altered=odd)
 
 
 def permission_map(choose: Chooser, arms: int) -> PermissionMap:
@@ -125,7 +125,7 @@ def permission_map(choose: Chooser, arms: int) -> PermissionMap:
             mode=choose(),
             tried={
                 label: [
-                    Tried(
+                    ActionTried(
                         label=label, what=choose(), tool=choose(), word="asked", done=bool(number), kind=choose(),
                         offered=[choose()], answer=choose(), evidence=evidence,
                     )

@@ -9,7 +9,7 @@ import pytest
 
 from runner.errors import BuildError
 from runner.sandbox.images import ROOT
-from runner.sandbox.pins import PackagePin, packages
+from runner.sandbox.pins import InstalledPackage, packages
 
 
 def lock(folder: Path, entries: dict[str, dict[str, object]]) -> Path:
@@ -29,10 +29,10 @@ def test_packages_of_both_locks_sorted(tmp_path: Path) -> None:
     digest = "0" * 64
     (tmp_path / "requirements.txt").write_text(f"# comment\nwheel-x==1.2.3 \\\n    --hash=sha256:{digest}\n")
     assert packages(tmp_path) == (
-        PackagePin("npm", "@s/a", "1.0.0", "sha512-a"),
-        PackagePin("npm", "b", "2.0.0", "sha512-b"),
-        PackagePin("npm", "real", "3.0.0", "sha512-r"),
-        PackagePin("pypi", "wheel-x", "1.2.3", f"sha256:{digest}"),
+        InstalledPackage("npm", "@s/a", "1.0.0", "sha512-a"),
+        InstalledPackage("npm", "b", "2.0.0", "sha512-b"),
+        InstalledPackage("npm", "real", "3.0.0", "sha512-r"),
+        InstalledPackage("pypi", "wheel-x", "1.2.3", f"sha256:{digest}"),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.study.build import build
-from runner.study.model import Finding
+from runner.study.model import ClaimFinding
 from tests.unit.study.lab import Lab, study
 
 
@@ -17,7 +17,7 @@ class Measured:
     """A folder and what was found in it, by id."""
 
     directory: Path
-    findings: dict[str, Finding]
+    findings: dict[str, ClaimFinding]
 
 
 def measure(lab: Lab, directory: Path) -> Measured:

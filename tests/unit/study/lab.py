@@ -14,16 +14,16 @@ from hashlib import sha1, sha256
 from pathlib import Path
 from typing import Any
 
+from runner.acp.buffers import MediatedWrite
 from runner.config.base import on_disk
 from runner.config.plan import Cell
 from runner.evidence.metrics import compute
-from runner.gateway.journal import Entry
+from runner.gateway.journal import JournalEntry
 from runner.records.schema import (
     AgentExit,
     Buffer,
     Change,
-    Found,
-    Mediated,
+    FoundAtStart,
     Planted,
     Probe,
     Record,
@@ -134,7 +134,7 @@ class Arm:
     #: Replicate -> what is changed in that run alone.
     doctor: Callable[[int, list[Do]], list[Do]] | None = None
     pristine: Callable[[int], bool] = lambda _replicate: True
-    found: Callable[[int], list[Found]] = lambda _replicate: []
+    found: Callable[[int], list[FoundAtStart]] = lambda _replicate: []
     #: Milliseconds of the handshake.
     handshake: float = 800.0
     announce: bool = True
@@ -167,11 +167,11 @@ class Play:
         self.actions = arm.doctor(replicate, list(arm.actions)) if arm.doctor else list(arm.actions)
         self.cwd = f"/workspace/{arm.fixture}"
         self.log = Log()
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.results: list[tuple[str, str]] = []
         self.touched: dict[str, str] = {}
         self.git: list[str] = []
-        self.ledger: list[Mediated] = []
+        self.ledger: list[MediatedWrite] = []
         self.probes: list[Probe] = []
         self._counts: dict[str | None, int] = {}
 
@@ -268,7 +268,7 @@ class Play:
             if self.arm.ledger and path.startswith(self.cwd + "/"):
                 seq = self.log.calls("fs/write_text_file", {"path": path, "content": text})
                 self.ledger.append(
-                    Mediated(
+                    MediatedWrite(
                         path=path,
                         before=blob("old"),
                         after=blob(text),
@@ -297,7 +297,7 @@ class Play:
             meaning = action.meaning or action.verb
             calls = [{"id": identity, "tool": tool, "arguments": self._arguments(action), "meaning": meaning}]
         self.entries.append(
-            Entry.model_validate(
+            JournalEntry.model_validate(
                 {
                     "seq": len(self.entries),
                     "run": "<run>",
@@ -648,7 +648,7 @@ def _named(name: str, **fields: Any) -> Arm:
 
 def study() -> Lab:
     foreign = ({"type": "terminal", "terminalId": "call-of-nobody"},)
-    settings = [Found(kind="ignored", path=GRANTS, sha256=digest("granted"))]
+    settings = [FoundAtStart(kind="ignored", path=GRANTS, sha256=digest("granted"))]
     kept = fix("allow_always")[:2]
 
     def forget(replicate: int, actions: list[Do]) -> list[Do]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner.records.schema import Found
+from runner.records.schema import FoundAtStart
 from runner.study.claims import CLAIMS
 from tests.unit.evidence.builders import Log
 from tests.unit.study.conftest import Measured, measure
@@ -526,7 +526,7 @@ def _fdx(arms: dict[str, Arm]) -> None:
 @flips("a fresh container is not pristine", contamination_container=NOT)
 def _container(arms: dict[str, Arm]) -> None:
     arms["vendor"].pristine = lambda _replicate: False
-    arms["vendor"].found = lambda _replicate: [Found(kind="ignored", path=GRANTS)]
+    arms["vendor"].found = lambda _replicate: [FoundAtStart(kind="ignored", path=GRANTS)]
 
 
 # rows 11 and 12

@@ -19,7 +19,7 @@ from runner.cli import main
 from runner.errors import UsageError
 from runner.report.study import command
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding, Reference
+from runner.study.model import ClaimFinding, Reference
 from runner.study.references import opened
 from tests.unit.study.conftest import Measured, measure
 from tests.unit.study.lab import CANARIES, PLANTED, study
@@ -274,7 +274,7 @@ def check_of(shows: str) -> Check:
     return CHECKS[shows.rpartition(": ")[2] if shows.endswith((": surfaced", ": not-surfaced")) else shows]
 
 
-def verify(found: Finding, directory: Path) -> None:
+def verify(found: ClaimFinding, directory: Path) -> None:
     """Every reference of a finding, and the figures that they make."""
     for reference in found.evidence:
         assert opened(directory, reference) is not None

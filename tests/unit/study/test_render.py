@@ -10,18 +10,20 @@ import pytest
 
 from runner.report import study as render
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding, Findings, Measured, Reference
+from runner.study.model import ClaimFinding, Measured, Reference, StudyFindings
 from tests.unit.study.conftest import Measured as Folder
 
 EVIL = "\x1b[31mred\u202e | `x` <b>"
 
 
-def findings(folder: Folder) -> Findings:
-    return Findings(sweep="a-study", findings=list(folder.findings.values()), excluded={"runs/x/1": "infra: no engine"})
+def findings(folder: Folder) -> StudyFindings:
+    return StudyFindings(
+        sweep="a-study", findings=list(folder.findings.values()), excluded={"runs/x/1": "infra: no engine"}
+    )
 
 
-def one(**changes: object) -> Findings:
-    plain = Finding(
+def one(**changes: object) -> StudyFindings:
+    plain = ClaimFinding(
         id="veto",
         adapter="an-adapter@1",
         claim=CLAIMS["veto"].claim,
@@ -29,7 +31,7 @@ def one(**changes: object) -> Findings:
         measured=Measured(text="3 of 4"),
         verdict="does-not-hold",
     )
-    return Findings(sweep="s", findings=[plain.model_copy(update=changes)])
+    return StudyFindings(sweep="s", findings=[plain.model_copy(update=changes)])
 
 
 @pytest.mark.parametrize("width", [100, 120])
@@ -96,7 +98,7 @@ def test_nothing_steers_a_terminal_or_a_page() -> None:
 
 def test_json_is_the_model(undoctored: Folder) -> None:
     text = render.to_json(findings(undoctored))
-    assert Findings.model_validate_json(text) == findings(undoctored)
+    assert StudyFindings.model_validate_json(text) == findings(undoctored)
     value = json.loads(text)
     assert value["schema_version"] == 1
     assert list(value["findings"][0]) == [
@@ -112,7 +114,7 @@ def test_adapters_have_tables_of_their_own() -> None:
 
 def test_runs_in_no_figure_are_told_by_their_reason() -> None:
     left = {f"cell-{n}": "never ran" for n in range(50)} | {"runs/odd/1": "infra: no room"}
-    found = Findings(sweep="x", findings=one().findings, excluded=left, altered={"runs/cut/1": "3 frames"})
+    found = StudyFindings(sweep="x", findings=one().findings, excluded=left, altered={"runs/cut/1": "3 frames"})
     text = render.table(found)
     assert "(51 runs in no figure, see below)" in text.splitlines()[0]
     assert "- In no figure: cell-0, cell-1, cell-2 and 47 more (never ran)." in text

@@ -16,7 +16,7 @@ from runner.study import build as build_module
 from runner.study.actions import actions, distinct, usual
 from runner.study.build import build
 from runner.study.claims import CLAIMS
-from runner.study.model import Finding
+from runner.study.model import ClaimFinding
 from runner.study.references import file_entry, member, model_entry
 from runner.study.runs import Study, load
 from tests.unit.study.conftest import Measured
@@ -240,12 +240,12 @@ def test_one_odd_run_is_named_and_takes_no_other_with_it(tmp_path: Path, monkeyp
     odd, other = (run.name for run in load(tmp_path / "dir").studies[0].runs[:2])
     first = build_module.RULES[0]
 
-    def picky(studied: Study) -> list[Finding]:
+    def picky(studied: Study) -> list[ClaimFinding]:
         if odd in {run.name for run in studied.runs}:
             raise KeyError("a word that nobody knew")
         return first(studied)
 
-    def broken(_: Study) -> list[Finding]:
+    def broken(_: Study) -> list[ClaimFinding]:
         raise TypeError("on every run")
 
     whole = build(tmp_path / "dir")

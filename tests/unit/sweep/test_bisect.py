@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runner.config.catalog import Catalog
 from runner.errors import AcpbenchError, BuildError, EngineUnavailable, InfraError, Interrupted, UsageError
 from runner.sweep import bisect as searching
-from runner.sweep.bisect import Bench, Found, Measured, bisect, scratch, stretch
+from runner.sweep.bisect import Bench, FirstDifference, MeasuredVersion, bisect, scratch, stretch
 
 VERSIONS = [f"0.{n}.0" for n in range(40)]
 
@@ -26,15 +26,17 @@ class Table:
         self.values, self.broken, self.odd = values, broken, odd
         self.asked: list[str] = []
 
-    def __call__(self, version: str, *, again: bool = False) -> Measured:
+    def __call__(self, version: str, *, again: bool = False) -> MeasuredVersion:
         self.asked.append(version)
         if version in self.broken:
-            return Measured(version, problem="no lock could be made")
+            return MeasuredVersion(version, problem="no lock could be made")
         value = self.odd.get(version, self.values[version]) if again else self.values[version]
-        return Measured(version, value, "passed")
+        return MeasuredVersion(version, value, "passed")
 
 
-def search(change: int, broken: set[str] | None = None, odd: Mapping[str, Any] | None = None) -> tuple[Found, Table]:
+def search(
+    change: int, broken: set[str] | None = None, odd: Mapping[str, Any] | None = None
+) -> tuple[FirstDifference, Table]:
     table = Table({v: "old" if n < change else "new" for n, v in enumerate(VERSIONS)}, broken or set(), odd or {})
     return bisect(VERSIONS, table, lambda _: None), table
 

@@ -7,14 +7,14 @@ import pytest
 from runner.config.adapter import Package
 from runner.errors import BuildError
 from runner.sandbox.images import ImageRef
-from runner.sandbox.pins import PackagePin
+from runner.sandbox.pins import InstalledPackage
 from runner.sweep.resources import check_packages
 from tests.unit.surfaces.stage import ADAPTER
 
 HELD = (
-    PackagePin("npm", "agent", "1.0.0", "sha512-a"),
-    PackagePin("npm", "agent", "1.0.0-linux-x64", "sha512-b"),
-    PackagePin("pypi", "some_agent", "2.0", "sha256:c"),
+    InstalledPackage("npm", "agent", "1.0.0", "sha512-a"),
+    InstalledPackage("npm", "agent", "1.0.0-linux-x64", "sha512-b"),
+    InstalledPackage("pypi", "some_agent", "2.0", "sha256:c"),
 )
 
 

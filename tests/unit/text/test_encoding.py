@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import fields as fields_of
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pyarrow.parquet
 import pytest
@@ -25,13 +27,13 @@ from runner.analysis.report import Report
 from runner.config.gate import Gate
 from runner.errors import UsageError
 from runner.evidence.messages import decode
-from runner.gateway.journal import Entry, parse_journal
+from runner.gateway.journal import JournalEntry, parse_journal
 from runner.records.schema import Record
 from runner.records.store import _IDS, SweepDir
 from runner.report import github, html, junit, markdown, table, to_csv, to_json, verdicts
 from runner.report import study as findings_render
 from runner.report.render import render
-from runner.study.model import Findings
+from runner.study.model import StudyFindings
 from runner.text.encoding import json_line, original, repaired, text_written_out, validated, written_out
 from runner.wire.frames import Frame
 from tests.unit.gateway.test_journal import entry
@@ -79,6 +81,9 @@ def of(annotation: Any) -> st.SearchStrategy[Any]:
         return maps(ANYTHING if args[1] is Any else of(args[1]))
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return of_model(annotation)
+    if is_dataclass(annotation):
+        hints = get_type_hints(annotation)
+        return st.fixed_dictionaries({field.name: of(hints[field.name]) for field in fields_of(annotation)})
     plain: dict[Any, st.SearchStrategy[Any]] = {
         str: TEXT,
         bool: st.booleans(),
@@ -206,10 +211,10 @@ def everything(sweep: SweepDir, folder: Path) -> None:
     assert kept <= set(pyarrow.parquet.read_table(file).column("metric").to_pylist())
 
 
-@given(of_model(Findings))
+@given(of_model(StudyFindings))
 @SETTINGS
 def test_every_field_of_findings(fields: dict[str, Any]) -> None:
-    found = Findings.model_validate(repaired({**fields, "findings": []}))
+    found = StudyFindings.model_validate(repaired({**fields, "findings": []}))
     for text in (findings_render.table(found), findings_render.markdown(found)):
         text.encode("utf-8", "backslashreplace")
     printed = findings_render.to_json(found).encode("utf-8", "backslashreplace")
@@ -229,11 +234,11 @@ def test_a_baseline_of_before_the_rule(tmp_path_factory: pytest.TempPathFactory,
     assert baseline.load(path).model_dump() == repaired(frozen.model_dump())
 
 
-@given(of_model(Entry))
+@given(of_model(JournalEntry))
 @SETTINGS
 def test_every_field_of_the_gateways_journal(fields: dict[str, Any]) -> None:
     """As Node writes it, with escapes where there is no Unicode. Nothing of it may differ: a tape is made of it."""
-    whole = Entry.model_validate(fields)
+    whole = JournalEntry.model_validate(fields)
     (read,) = parse_journal([json.dumps(whole.model_dump()).encode()])
     assert json.dumps(read.model_dump()) == json.dumps(whole.model_dump())
 
@@ -274,9 +279,9 @@ def test_messages_are_told_as_their_record_tells_them() -> None:
 def test_a_model_is_read_where_pydantic_refuses() -> None:
     written = json.dumps(entry(seq=0, model="\ud800").model_dump())
     with pytest.raises(ValueError, match="Invalid JSON"):
-        Entry.model_validate_json(written)
-    assert validated(Entry, written, raw=True).model == "\ud800"
-    assert validated(Entry, written).model == r"\ud800"
+        JournalEntry.model_validate_json(written)
+    assert validated(JournalEntry, written, raw=True).model == "\ud800"
+    assert validated(JournalEntry, written).model == r"\ud800"
 
 
 def test_a_bad_record_is_named_and_left_out(tmp_path: Path) -> None:

@@ -53,5 +53,5 @@ def _choices(spec: Any) -> list[Any]:
     for key in ("oneOf", "anyOf"):
         listed = spec.get(key)
         if isinstance(listed, list):
-            return [one["const"] for one in listed if isinstance(one, Mapping) and "const" in one]
+            return [choice["const"] for choice in listed if isinstance(choice, Mapping) and "const" in choice]
     return []

@@ -157,7 +157,7 @@ def _on_update(state: ConnectionState, params: Any, stamp: Stamp) -> list[Event]
 def _replays(state: ConnectionState, session_id: str) -> bool:
     """Whether an update of this session tells the past again, as session/load demands."""
     pending = state.pending.values()
-    return any(one.session_id == session_id for one in pending if one.method in REOPENING)
+    return any(request.session_id == session_id for request in pending if request.method in REOPENING)
 
 
 def _phase(state: ConnectionState, session_id: str, kind: str, seq: int) -> Phase:

@@ -93,13 +93,13 @@ class ToolCalls:
             return self._limit(f"more than {self._max_calls} tool calls", seq)
         call = known or ToolCall(id, session_id, seq, seq)
         self.calls[id] = call
-        found = _life_cycle(call, source, known is not None, seq)
+        findings = _life_cycle(call, source, known is not None, seq)
         call.last_seq = seq
-        found += self._input(call, fields, size, seq)
+        findings += self._input(call, fields, size, seq)
         _words(call, fields)
-        found += _content(call, fields, seq, terminals)
-        found += _status(call, fields, seq)
-        return found
+        findings += _content(call, fields, seq, terminals)
+        findings += _status(call, fields, seq)
+        return findings
 
     def cancel(self, session_id: str) -> None:
         """The session's turn is cancelled: a client marks what is open as cancelled at once (ACP, cancellation)."""
@@ -108,37 +108,37 @@ class ToolCalls:
 
     def finish(self) -> list[FrameFinding]:
         """What only the end of the stream can tell: calls that never became final, calls without a kind."""
-        found: list[FrameFinding] = []
+        findings: list[FrameFinding] = []
         for call in self.calls.values():
             if not call.final and not call.cancelled:
-                found.append(
+                findings.append(
                     FrameFinding(
                         f.TOOL_CALL_NOT_FINAL, f"tool call {call.id} ended with status {call.status}", call.last_seq
                     )
                 )
             if call.kind is None:
-                found.append(
+                findings.append(
                     FrameFinding(
                         f.TOOL_CALL_WITHOUT_KIND, f"tool call {call.id}: no message gives its kind", call.first_seq
                     )
                 )
-        return found
+        return findings
 
     def _input(self, call: ToolCall, fields: Mapping[str, Any], size: int, seq: int) -> list[FrameFinding]:
-        """Keeps rawInput and locations within the budget; what goes over it is not kept, and said once."""
-        found: list[FrameFinding] = []
+        """Keeps rawInput and locations within the budget. The first that is above it makes a finding."""
+        findings: list[FrameFinding] = []
         for name, field_name in (("rawInput", "raw_input"), ("locations", "locations")):
             value = fields.get(name)
             if value is None or (name == "locations" and not isinstance(value, list)):
                 continue
             left = self._input_left + call.weights.get(name, 0) - size
             if left < 0:
-                found += self._limit("rawInput and locations beyond what is kept", seq)
+                findings += self._limit("rawInput and locations beyond what is kept", seq)
                 continue
             self._input_left = left
             call.weights[name] = size
             setattr(call, field_name, value)
-        return found
+        return findings
 
     def _limit(self, what: str, seq: int) -> list[FrameFinding]:
         if self._full:
@@ -189,7 +189,7 @@ def _words(call: ToolCall, fields: Mapping[str, Any]) -> None:
 
 def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: AbstractSet[str]) -> list[FrameFinding]:
     """Content types and terminal ids; a terminal that is not the client's is named once a call."""
-    found: list[FrameFinding] = []
+    findings: list[FrameFinding] = []
     items = fields.get("content")
     for item in items if isinstance(items, list) else []:
         if not isinstance(item, dict) or not isinstance(item.get("type"), str):
@@ -199,14 +199,14 @@ def _content(call: ToolCall, fields: Mapping[str, Any], seq: int, terminals: Abs
         if item["type"] != "terminal" or not isinstance(terminal, str):
             continue
         if _keep(call.terminals, terminal) and terminal not in terminals:
-            found.append(
+            findings.append(
                 FrameFinding(
                     f.FOREIGN_TERMINAL,
                     f"tool call {call.id}: shows terminal {terminal}, which the client never created",
                     seq,
                 )
             )
-    return found
+    return findings
 
 
 def _keep(kept: set[str], value: str) -> bool:

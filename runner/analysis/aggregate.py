@@ -129,8 +129,8 @@ def _sampled_names(runs: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys([*cost.NAMES, *(name for run in runs for name in run.sampled)]))
 
 
-def _is_numeric(found: Exact) -> bool:
-    return any(measure(value) is not None for value in found.values)
+def _is_numeric(exact: Exact) -> bool:
+    return any(measure(value) is not None for value in exact.values)
 
 
 #: Things found at a start that a warning names.
@@ -140,15 +140,15 @@ _NAMED = 2
 def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) -> list[Warning]:
     """What happened to single cells: missing, unexpected, tried again, a warm-up that went wrong, cut evidence, times
     that say nothing, and a start that was not clean, whatever the reset."""
-    found: list[Warning] = []
+    warnings: list[Warning] = []
     for cell in cells:
         tries = attempts.get(cell.name, [])
         if not tries:
             if not cell.warmup:
-                found.append(Warning(id="missing-cell", message=f"{cell.name}: never ran", cell=cell.name))
+                warnings.append(Warning(id="missing-cell", message=f"{cell.name}: never ran", cell=cell.name))
             continue
         last = tries[-1]
-        found += [
+        warnings += [
             Warning(
                 id="earlier-attempt",
                 message=f"{cell.name}: attempt {run.attempt} ended {_ending(run)}; attempt {last.attempt} counts",
@@ -158,7 +158,7 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         ]
         if last.outcome != cell.expect:
             what = "warm-up ended" if cell.warmup else "ended"
-            found.append(
+            warnings.append(
                 Warning(
                     id="unexpected-warm-up" if cell.warmup else "unexpected-outcome",
                     message=f"{cell.name}: {what} {_ending(last)}, expected {cell.expect}",
@@ -168,17 +168,17 @@ def _cell_warnings(cells: Sequence[Cell], attempts: Mapping[str, list[Record]]) 
         cut = {name: amount for name, amount in last.cut.items() if amount}
         if cut and not cell.warmup:
             amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(cut.items()))
-            found.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
-        untimed = next((one for one in last.findings if one.id in UNTIMED), None)
+            warnings.append(Warning(id="cut", message=f"{cell.name}: the log was cut: {amounts}", cell=cell.name))
+        untimed = next((finding for finding in last.findings if finding.id in UNTIMED), None)
         if untimed is not None and not cell.warmup:
             message = f"{cell.name}: its times are left out: {untimed.id}, {untimed.message}"
-            found.append(Warning(id=TIMES_LEFT_OUT, message=message, cell=cell.name))
+            warnings.append(Warning(id=TIMES_LEFT_OUT, message=message, cell=cell.name))
         if last.pristine is False:
-            left = [f"{one.kind} {one.path}" for one in last.found_at_start]
+            left = [f"{thing.kind} {thing.path}" for thing in last.found_at_start]
             named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
             message = f"{cell.name}: began with something of an earlier run: {named}"
-            found.append(Warning(id="not-pristine", message=message, cell=cell.name))
-    return found
+            warnings.append(Warning(id="not-pristine", message=message, cell=cell.name))
+    return warnings
 
 
 def _ending(run: Record) -> str:
@@ -200,7 +200,7 @@ def _varying(exact: Mapping[str, Exact]) -> list[Warning]:
 def _flaky(cells: Sequence[Cell], unsteady: Sequence[flaky.Flaky]) -> list[Warning]:
     """Said on every arm that has a part in it: neither pass nor fail is the agent's there."""
     names = {cell.name for cell in cells}
-    return [Warning(id=flaky.ID, message=one.message) for one in unsteady if one.cells & names]
+    return [Warning(id=flaky.ID, message=workspace.message) for workspace in unsteady if workspace.cells & names]
 
 
 def _few(n: int) -> list[Warning]:

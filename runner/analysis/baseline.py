@@ -67,7 +67,7 @@ def render(baseline: Baseline) -> str:
 def load(path: Path) -> Baseline:
     """Raises UsageError, naming the file, for what is not a baseline."""
     try:
-        found = validated(Baseline, read_regular(path, links=True))
+        baseline = validated(Baseline, read_regular(path, links=True))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; `acpbench baseline DIR NAME` makes one") from None
     except OSError as error:
@@ -77,16 +77,16 @@ def load(path: Path) -> Baseline:
         told = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         raise UsageError(f"{path}: not a baseline: {told}") from None
     for version, known in (
-        (found.schema_version, SCHEMA_VERSION),
-        (found.report.schema_version, REPORT_VERSION),
+        (baseline.schema_version, SCHEMA_VERSION),
+        (baseline.report.schema_version, REPORT_VERSION),
     ):
         if version != known:
             told = f"has schema version {version}; this acpbench reads {known}"
             raise UsageError(
                 f"{path}: {told}: make it anew with `acpbench baseline`, or use the acpbench that wrote it"
             )
-    check_lock(found.report.lock, path)
-    return found
+    check_lock(baseline.report.lock, path)
+    return baseline
 
 
 def check_fresh(baseline: Baseline, days: int, now: datetime) -> None:

@@ -50,42 +50,42 @@ def differing(base: Arm, new: Arm) -> list[str]:
 
 def within(lock: Mapping[str, Any], base: Arm, new: Arm) -> Likeness:
     """Two arms of one sweep."""
-    found = Likeness(_dimensions(base, new))
+    likeness = Likeness(_dimensions(base, new))
     limits = [lock.get("limits", {}).get(arm.adapter, {}) for arm in (base, new)]
     # More processors are another machine; more memory is none until it runs out, and that has its own outcome.
     if base.adapter != new.adapter:
-        cpus = [one.get("cpus") for one in limits]
-        found.untimed.extend(f"limits.cpus: {said}" for said in _changed(cpus))
-    found.untimed.extend(_parallel(lock))
-    return found
+        cpus = [limit.get("cpus") for limit in limits]
+        likeness.untimed.extend(f"limits.cpus: {said}" for said in _changed(cpus))
+    likeness.untimed.extend(_parallel(lock))
+    return likeness
 
 
 def across(base_lock: Mapping[str, Any], base: Arm, new_lock: Mapping[str, Any], new: Arm) -> Likeness:
     """Two arms of two sweeps."""
-    found = Likeness(_dimensions(base, new))
+    likeness = Likeness(_dimensions(base, new))
     locks = (base_lock, new_lock)
     for name in _COMMON:
-        found.refused.extend(differences(base_lock.get(name), new_lock.get(name), name))
+        likeness.refused.extend(differences(base_lock.get(name), new_lock.get(name), name))
     for part, key in _PINNED:
         if getattr(base, key) == getattr(new, key):
             shared = getattr(base, key)
             old, pins = (_own(part, lock, shared) for lock in locks)
-            found.refused.extend(differences(old, pins, f"{part}.{shared}"))
+            likeness.refused.extend(differences(old, pins, f"{part}.{shared}"))
     for path in _configs(base, new):
         digests = [lock.get("configs", {}).get(path) for lock in locks]
-        found.refused.extend(f"{path}: {said}" for said in _changed([(one or "none")[:12] for one in digests]))
+        likeness.refused.extend(f"{path}: {said}" for said in _changed([(digest or "none")[:12] for digest in digests]))
     if base.adapter == new.adapter:
         image = str(_own("adapters", base_lock, base.adapter).get("image"))
         old, schemas = (lock.get("schemas", {}).get(image) for lock in locks)
-        found.refused.extend(differences(old, schemas, f"schemas.{image}"))
+        likeness.refused.extend(differences(old, schemas, f"schemas.{image}"))
         ids = [str(lock.get("images", {}).get(image, {}).get("id"))[:19] for lock in locks]
-        found.noted.extend(f"the image was built anew: {said}" for said in _changed(ids))
-    found.untimed.append("two sweeps: times are compared within one sweep only")
+        likeness.noted.extend(f"the image was built anew: {said}" for said in _changed(ids))
+    likeness.untimed.append("two sweeps: times are compared within one sweep only")
     for name in _MACHINE:
-        found.noted.extend(
+        likeness.noted.extend(
             f"another machine: {said}" for said in differences(base_lock.get(name), new_lock.get(name), name)
         )
-    return found
+    return likeness
 
 
 def _dimensions(base: Arm, new: Arm) -> list[str]:
@@ -100,9 +100,9 @@ def _own(part: str, lock: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if "packages" not in found:
         return found
     packages: dict[str, str] = {}
-    for one in found["packages"]:
-        pin = f"{one['version']} {one['integrity'] or ''}".rstrip()
-        packages[one["name"]] = f"{packages[one['name']]}, {pin}" if one["name"] in packages else pin
+    for package in found["packages"]:
+        pin = f"{package['version']} {package['integrity'] or ''}".rstrip()
+        packages[package["name"]] = f"{packages[package['name']]}, {pin}" if package["name"] in packages else pin
     return {**found, "packages": packages}
 
 

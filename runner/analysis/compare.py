@@ -82,7 +82,11 @@ def exit_code(verdicts: Iterable[MetricVerdict], unexpected: int, *, strict: boo
 
 def suspects(found: Compared) -> list[Key]:
     """Gated sampled metrics that regressed: what a fresh half must confirm."""
-    return [one.key for one in found.verdicts if one.kind == "sampled" and one.gated and one.verdict == "regressed"]
+    return [
+        verdict.key
+        for verdict in found.verdicts
+        if verdict.kind == "sampled" and verdict.gated and verdict.verdict == "regressed"
+    ]
 
 
 def confirmed(first: Compared, fresh: Compared, unexpected: int) -> Compared:

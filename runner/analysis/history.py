@@ -358,6 +358,6 @@ def _series(runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]) -> list
         assert summary is not None, "a night has at least one run"
         night = Night(ordered[0]["started_at"], ordered[0]["directory"], ordered[0]["machine"], summary)
         found.setdefault(arm, Series(arm)).nights.append(night)
-    for one in found.values():
-        one.nights.sort(key=lambda night: night.started_at)
+    for series in found.values():
+        series.nights.sort(key=lambda night: night.started_at)
     return [found[arm] for arm in sorted(found)]

@@ -97,13 +97,13 @@ def check(
         if names:
             pinned = merged(pins(map(found.adapter, names)))
         else:
-            pinned = everything([one.value for one in found.adapters()], images.recipes)
+            pinned = everything([adapter.value for adapter in found.adapters()], images.recipes)
         checked = judge(pinned, Clients(client, images))
     if form == "json":
-        out(json.dumps({"packages": [one.as_json() for one in checked]}, indent=2))
+        out(json.dumps({"packages": [package.as_json() for package in checked]}, indent=2))
     else:
         _print_checked(checked)
-    return 0 if all(one.ok for one in checked) else 1
+    return 0 if all(package.ok for package in checked) else 1
 
 
 @app.command()
@@ -127,31 +127,38 @@ def pin(
 
 def _print_checked(checked: list[CheckedPackage]) -> None:
     rows = [
-        (f"{one.pinned.name}@{one.pinned.version}", _deprecated(one), one.newest or "?", _known(one.behind),
-         _known(one.behind_days), "yes" if one.yanked else "?" if one.yanked is None else "no", _users(one.pinned.by))
-        for one in checked
-    ]  # fmt: skip
+        (
+            f"{package.pinned.name}@{package.pinned.version}",
+            _deprecated(package),
+            package.newest or "?",
+            _known(package.behind),
+            _known(package.behind_days),
+            "yes" if package.yanked else "?" if package.yanked is None else "no",
+            _users(package.pinned.by),
+        )
+        for package in checked
+    ]
     out(table(["package", "deprecated", "newest", "versions behind", "days", "withdrawn", "pinned by"], rows))
-    for one in checked:
-        name = f"{one.pinned.name}@{one.pinned.version}"
-        if one.deprecated:
-            out(f"- {name}: {one.deprecated}" + (f" Renamed to {one.renamed}." if one.renamed else ""))
-            if one.pinned.accepted is not None:
-                out(f"  accepted: {one.pinned.accepted}")
-    for problem in sorted({one.problem for one in checked if one.problem is not None}):
-        err(f"{sum(one.problem == problem for one in checked)} not checked: {problem}")
+    for package in checked:
+        name = f"{package.pinned.name}@{package.pinned.version}"
+        if package.deprecated:
+            out(f"- {name}: {package.deprecated}" + (f" Renamed to {package.renamed}." if package.renamed else ""))
+            if package.pinned.accepted is not None:
+                out(f"  accepted: {package.pinned.accepted}")
+    for problem in sorted({package.problem for package in checked if package.problem is not None}):
+        err(f"{sum(package.problem == problem for package in checked)} not checked: {problem}")
     for registry in ("npm", "pypi"):
-        silent = [one for one in checked if one.pinned.registry == registry and one.problem is None]
-        if silent and all(one.deprecated is None for one in silent):
+        silent = [package for package in checked if package.pinned.registry == registry and package.problem is None]
+        if silent and all(package.deprecated is None for package in silent):
             err(f"{registry}: the registry that was asked carries no deprecation notices: nothing is known of them")
-        if any(one.copies_dated for one in silent):
+        if any(package.copies_dated for package in silent):
             err(f"{registry}: the registry that was asked dates its copies, not the releases: so are the days")
 
 
-def _deprecated(one: CheckedPackage) -> str:
-    if one.deprecated:
-        return "accepted" if one.pinned.accepted is not None else "YES"
-    return "?" if one.deprecated is None else "no"
+def _deprecated(package: CheckedPackage) -> str:
+    if package.deprecated:
+        return "accepted" if package.pinned.accepted is not None else "YES"
+    return "?" if package.deprecated is None else "no"
 
 
 def _known(count: int | None) -> object:

@@ -64,11 +64,13 @@ def check(
 
 def _print(checked: CheckedFixture) -> None:
     rows = []
-    for one in checked.tried:
-        median, low, high = one.times_ms
-        ended = f"{one.outcomes.count(one.expected)}/{len(one.verdicts)}"
-        mark = "flaky" if one.flaky else "yes" if one.ok else "NO"
-        rows.append((one.name, one.expected, ended, mark, f"{median:.0f} [{low:.0f}-{high:.0f}]", one.reason[:80]))
+    for state in checked.tried:
+        median, low, high = state.times_ms
+        ended = f"{state.outcomes.count(state.expected)}/{len(state.verdicts)}"
+        mark = "flaky" if state.flaky else "yes" if state.ok else "NO"
+        rows.append(
+            (state.name, state.expected, ended, mark, f"{median:.0f} [{low:.0f}-{high:.0f}]", state.reason[:80])
+        )
     out(table([checked.fixture, "must end", "did", "ok", "test ms, median [min-max]", "why it failed"], rows))
     out(f"\nin image {checked.image}, {checked.times} time(s) each")
 

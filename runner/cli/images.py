@@ -68,7 +68,10 @@ def verify(context: typer.Context, names: Names = None) -> int:
         if not wanted:
             raise BuildError("no image is built; run `acpbench images build`")
         stated = images.verify(wanted, adapters)
-    rows = [(one.image, one.program, one.expect, one.printed.splitlines()[0] if one.printed else "") for one in stated]
+    rows = [
+        (program.image, program.program, program.expect, program.printed.splitlines()[0] if program.printed else "")
+        for program in stated
+    ]
     out(table(["image", "program", "pinned", "says"], rows))
     return 0
 

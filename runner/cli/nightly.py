@@ -52,8 +52,8 @@ def nightly(
     options = Options(out=target, jobs=loaded.sweep.jobs)
     cells = plan(loaded, repeat=repeat)
     judged = run_and_judge(loaded, cells, options, progress_for(), repeat=repeat, strict=strict)
-    for one in judged.all:
-        out(verdicts.render(one))
+    for comparison in judged.all:
+        out(verdicts.render(comparison))
     leave(judged, history or found.root / FOLDER, err)
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(os.environ["GITHUB_STEP_SUMMARY"]), summary(judged))

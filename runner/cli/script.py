@@ -43,7 +43,7 @@ def check(
     found = catalog(context)
     scripts = [_script(found, name) for name in names] if names else found.scripts()
     if adapter is None:
-        rows, faults = _checked(scripts, [one.value for one in found.adapters()])
+        rows, faults = _checked(scripts, [adapter.value for adapter in found.adapters()])
         out(table(["script", "adapter", "dialect", "steps", "calls", "result"], rows))
         return UsageError.exit_code if faults else 0
     one = found.adapter(adapter)

@@ -250,8 +250,10 @@ class Catalog:
             raise loaded.error(("allow",), f"the list lacks the model's own address, {quoted(value.address)}")
         if isinstance(value, Cassette):
             if value.normaliser_version != NORMALISER_VERSION:
-                told = f"captured with normalisers of version {value.normaliser_version}"
-                raise loaded.error(("normaliser_version",), f"{told}, these are {NORMALISER_VERSION}: capture it anew")
+                message = f"captured with normalisers of version {value.normaliser_version}"
+                raise loaded.error(
+                    ("normaliser_version",), f"{message}, these are {NORMALISER_VERSION}: capture it anew"
+                )
             for index, tape in enumerate(value.tapes):
                 if not (path.parent / tape.file).is_file():
                     raise loaded.error(("tapes", index, "file"), f"there is no file {shown(path.parent / tape.file)}")
@@ -272,8 +274,8 @@ class Catalog:
         for index, outside in enumerate(fixture.outside):
             unknown = [name for name in CANARY.findall(outside.content or "") if name not in fixture.canaries]
             if unknown:
-                told = f"unknown canary {quoted(unknown[0])}{suggest(unknown[0], fixture.canaries)}"
-                raise loaded.error(("outside", index, "content"), told)
+                message = f"unknown canary {quoted(unknown[0])}{suggest(unknown[0], fixture.canaries)}"
+                raise loaded.error(("outside", index, "content"), message)
 
     def _find(self, shelf: _Shelf[M], name: str, at: At | None) -> LoadedFile[M]:
         path = shelf.file(self.root, name)
@@ -309,8 +311,10 @@ def prompt_fault(adapter: Adapter, transport: str, prompt: str) -> str | None:
     fault = next(iter(_start_faults(adapter, transport, prompt)), None)
     if fault is None:
         return None
-    told = f"adapter {quoted(adapter.id)} cannot be started with this prompt over {transport}: {fault[0]}: {fault[1]}"
-    return f"{told}; shorten it, or give it by 'prompt: stdin' or 'prompt: file' in the adapter's '{transport}'"
+    message = (
+        f"adapter {quoted(adapter.id)} cannot be started with this prompt over {transport}: {fault[0]}: {fault[1]}"
+    )
+    return f"{message}; shorten it, or give it by 'prompt: stdin' or 'prompt: file' in the adapter's '{transport}'"
 
 
 def _start_faults(adapter: Adapter, transport: str, prompt: str) -> list[tuple[str, str]]:

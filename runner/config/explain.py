@@ -69,20 +69,24 @@ def explain(errors: Sequence[ErrorDetails], data: Any, model: type[BaseModel]) -
     found = _one_branch([_locate(error, data) for error in errors])
     problems: dict[tuple[Place, str], ConfigProblem] = {}
     renamed: set[Place] = set()
-    for one in found:
-        if one.error["type"] == "extra_forbidden":
-            valid = [key for key in keys_at(model, one.error["loc"][:-1]) if key not in _mapping(data, one.place[:-1])]
-            hint = suggest(str(one.place[-1]), valid or keys_at(model, one.error["loc"][:-1]))
+    for located in found:
+        if located.error["type"] == "extra_forbidden":
+            valid = [
+                key
+                for key in keys_at(model, located.error["loc"][:-1])
+                if key not in _mapping(data, located.place[:-1])
+            ]
+            hint = suggest(str(located.place[-1]), valid or keys_at(model, located.error["loc"][:-1]))
             match = re.match(r"; did you mean '(.*)'\?$", hint)
             if match:
-                renamed.add((*one.place[:-1], match.group(1)))
-            problem = ConfigProblem(one.place, True, f"unknown key {quoted(one.place[-1])}{hint}")
+                renamed.add((*located.place[:-1], match.group(1)))
+            problem = ConfigProblem(located.place, True, f"unknown key {quoted(located.place[-1])}{hint}")
             problems.setdefault((problem.place, problem.text), problem)
-    for one in found:
-        kind = one.error["type"]
-        if kind == "extra_forbidden" or (kind == "missing" and one.place in renamed):
+    for located in found:
+        kind = located.error["type"]
+        if kind == "extra_forbidden" or (kind == "missing" and located.place in renamed):
             continue
-        problem = ConfigProblem(one.place, one.on_key, _sentence(one, data))
+        problem = ConfigProblem(located.place, located.on_key, _sentence(located, data))
         problems.setdefault((problem.place, problem.text), problem)
     return list(problems.values())
 
@@ -118,18 +122,18 @@ def _one_branch(found: Iterable[_Found]) -> list[_Found]:
     """Of each union keep the branch whose type fits the data; where none fits, one error that names all types."""
     kept: list[_Found] = []
     unions: dict[Place, list[_Found]] = {}
-    for one in found:
-        if one.branch is None:
-            kept.append(one)
+    for located in found:
+        if located.branch is None:
+            kept.append(located)
         else:
-            unions.setdefault(one.branch[0], []).append(one)
+            unions.setdefault(located.branch[0], []).append(located)
     for group in unions.values():
-        meant = [one for one in group if one.shape is None]
+        meant = [located for located in group if located.shape is None]
         if meant:
             label = meant[0].branch
-            kept.extend(one for one in meant if one.branch == label)
+            kept.extend(located for located in meant if located.branch == label)
         else:
-            shapes = dict.fromkeys(one.shape for one in group if one.shape)
+            shapes = dict.fromkeys(located.shape for located in group if located.shape)
             first = group[0]
             kept.append(_Found(first.error, first.place, first.branch, False, " or ".join(shapes)))
     return kept

@@ -215,10 +215,10 @@ class _Resolver:
     def _cancels(self, matrix: Matrix, here: Place) -> None:
         """Only over ACP is there a cancel."""
         deaf = [name for name in matrix.surfaces if name in self.surfaces and self.surfaces[name].transport != "acp"]
-        for i, policy in enumerate(self.policies.get(policy_id(one)) for one in matrix.policies):
+        for i, policy in enumerate(self.policies.get(policy_id(policy)) for policy in matrix.policies):
             if deaf and policy is not None and policy.cancel is not None:
-                told = f"policy {quoted(policy.id)} cancels the turn, for which surface {quoted(deaf[0])} has no way"
-                self._fault((*here, "policies", i), told)
+                message = f"policy {quoted(policy.id)} cancels the turn, for which surface {quoted(deaf[0])} has no way"
+                self._fault((*here, "policies", i), message)
 
     def _canaries(self, matrix: Matrix, here: Place) -> None:
         """What a surface plants by name, its fixtures must have."""
@@ -227,8 +227,8 @@ class _Resolver:
             named = CANARY.findall(surface.model_dump_json()) if surface is not None else []
             for fixture, canary in itertools.product(fixtures, named):
                 if canary not in fixture.canaries:
-                    told = f"surface {quoted(matrix.surfaces[i])} wants the canary {quoted(canary)}"
-                    self._fault((*here, "surfaces", i), f"{told}, which fixture {quoted(fixture.id)} has not")
+                    message = f"surface {quoted(matrix.surfaces[i])} wants the canary {quoted(canary)}"
+                    self._fault((*here, "surfaces", i), f"{message}, which fixture {quoted(fixture.id)} has not")
 
     def gate(self, comparison: Comparison | None) -> None:
         """Look up the gate that a sweep's comparison names; it shapes no run, so it stands in no digest."""

@@ -44,8 +44,8 @@ def load(path: Path, model: type[M]) -> LoadedFile[M]:
     """Read `path` as `model`. Raises ConfigError, or ConfigErrors with every fault of the file in line order."""
     source = read_source(path)
     if (line := line_with_key(source.raw)) is not None:
-        told = "this line holds what looks like a key; say where the key is, `key: {env: NAME}` or `{file: PATH}`"
-        raise ConfigError(source.path, line, told)
+        message = "this line holds what looks like a key; say where the key is, `key: {env: NAME}` or `{file: PATH}`"
+        raise ConfigError(source.path, line, message)
     try:
         value = model.model_validate(source.data)
     except ValidationError as error:

@@ -134,8 +134,8 @@ def check_planned(loaded: LoadedSweep, cells: Iterable[Cell], path: Path) -> Non
     for cell in cells:
         for name, ids in known.items():
             if getattr(cell, name) not in ids:
-                told = f"plans the {name} {quoted(getattr(cell, name))}, which {loaded.path} does not name"
-                raise UsageError(f"{path}: {told}; resume with the configuration it was made with")
+                message = f"plans the {name} {quoted(getattr(cell, name))}, which {loaded.path} does not name"
+                raise UsageError(f"{path}: {message}; resume with the configuration it was made with")
         if cell.matrix >= len(loaded.sweep.arms):
             raise UsageError(f"{path}: is not the plan of {loaded.path}, which has {len(loaded.sweep.arms)} 'arms'")
 
@@ -209,13 +209,13 @@ def _fits(cell: Cell, glob: str) -> bool:
 
 def units(cells: Iterable[Cell]) -> list[list[Cell]]:
     """What one worker runs in one go: a cell, or all cells of an arm that keeps its container."""
-    found: list[list[Cell]] = []
+    cellses: list[list[Cell]] = []
     for cell in cells:
-        if cell.reset != FRESH and found and found[-1][0].arm == cell.arm and found[-1][0].warmup is cell.warmup:
-            found[-1].append(cell)
+        if cell.reset != FRESH and cellses and cellses[-1][0].arm == cell.arm and cellses[-1][0].warmup is cell.warmup:
+            cellses[-1].append(cell)
         else:
-            found.append([cell])
-    return found
+            cellses.append([cell])
+    return cellses
 
 
 def remaining(cells: Sequence[Cell], done: Collection[str]) -> list[Cell]:

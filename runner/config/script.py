@@ -293,7 +293,7 @@ class Script(Config):
                 if step.label in labels:
                     raise ValueError(f"the label {step.label!r} stands twice")
                 labels.add(step.label)
-        prompts = [one.prompt for one in self.conversations()]
+        prompts = [conversation.prompt for conversation in self.conversations()]
         if len(set(prompts)) < len(prompts):
             raise ValueError("two sub-agents have the same prompt; their conversations could not be told apart")
         return self
@@ -335,14 +335,14 @@ class ScriptedConversation:
         for index, step in enumerate(self.steps):
             here = (*self.place, index)
             if ended is not None:
-                told = f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
-                yield index, here, told
+                message = f"never served: step {ended} calls no tool, which ends the turn; give that step a `when`"
+                yield index, here, message
             if step.when is not None:
                 if index == 0 and step.when.looks_back:
                     yield index, (*here, "when"), "the first step has no step before it"
                 if step.when.step is not None and step.when.step not in names:
-                    told = f"no earlier step is named '{step.when.step}' (named: {', '.join(names) or 'none'})"
-                    yield index, (*here, "when", "step"), told
+                    message = f"no earlier step is named '{step.when.step}' (named: {', '.join(names) or 'none'})"
+                    yield index, (*here, "when", "step"), message
             if step.name is not None:
                 if step.name in names:
                     yield index, (*here, "name"), f"step {names[step.name]} has this name"

@@ -59,8 +59,8 @@ def raise_all(errors: Sequence[ConfigError]) -> None:
     """Raise what was collected: nothing, one `ConfigError`, or `ConfigErrors` (flattened, duplicates dropped)."""
     flat: dict[str, ConfigError] = {}
     for error in errors:
-        for one in error.errors if isinstance(error, ConfigErrors) else (error,):
-            flat.setdefault(str(one), one)
+        for part in error.errors if isinstance(error, ConfigErrors) else (error,):
+            flat.setdefault(str(part), part)
     found = sorted(flat.values(), key=lambda e: (str(e.path), e.line or 0))
     if len(found) == 1:
         raise found[0]
@@ -323,8 +323,8 @@ class _Builder:
         """The node's text. Two escapes of halves (`"\\ud83d\\ude00"`, as JSON writes it) are one character."""
         text = str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         if (odd := _UNUSABLE.search(text)) is not None:
-            told = f"the text holds U+{ord(odd[0]):04X}, which neither a program's arguments nor a file can take"
-            self._fault(node, told)
+            message = f"the text holds U+{ord(odd[0]):04X}, which neither a program's arguments nor a file can take"
+            self._fault(node, message)
         return text
 
     def _scalar(self, node: ScalarNode) -> Any:

@@ -49,19 +49,19 @@ def cancellations(conversation: Conversation) -> list[Cancellation]:
 
 def _cancellation(conversation: Conversation, cancel: Message, prompt: Message, answer: Message | None) -> Cancellation:
     open_asks = [
-        one
-        for one in conversation.requests("agent")
-        if one.request.seq < cancel.seq and (one.response is None or one.response.seq > cancel.seq)
+        request
+        for request in conversation.requests("agent")
+        if request.request.seq < cancel.seq and (request.response is None or request.response.seq > cancel.seq)
     ]
-    asks = [one for one in open_asks if one.request.method == "session/request_permission"]
-    waits = any(one.request.method == "terminal/wait_for_exit" for one in open_asks)
+    asks = [ask for ask in open_asks if ask.request.method == "session/request_permission"]
+    waits = any(ask.request.method == "terminal/wait_for_exit" for ask in open_asks)
     before = conversation.between(prompt.seq, cancel.seq)
     calling = any(not call.final for call in before.tool_calls.values())
     kinds = [update.kind for update in before.updates if update.kind in TURN_KINDS]
     words = bool(kinds) and kinds[-1] in _TEXT
     moments = (("terminal", waits), ("ask", bool(asks)), ("tool", calling), ("text", words), ("start", not kinds))
     until = answer.seq if answer is not None else math.inf
-    outcomes = [as_object((one.result or {}).get("outcome")).get("outcome") for one in asks]
+    outcomes = [as_object((ask.result or {}).get("outcome")).get("outcome") for ask in asks]
     return Cancellation(
         seq=cancel.seq,
         during=next((name for name, true in moments if true), "turn"),

@@ -60,7 +60,7 @@ def _cost(
     values["peak_anon_mb"] = agent.peak_anon_mb
     values["active_ms"] = _active_ms(entries)
     if met := incidents(entries):
-        values["fault_lost_ms"] = sum(one.lost_ms for one in met)
+        values["fault_lost_ms"] = sum(incident.lost_ms for incident in met)
     if agent.exit_ns is not None:
         wall = ms(agent.spawn_ns, agent.exit_ns)
         verifying = record.verdict.duration_ms if record.verdict is not None else 0.0

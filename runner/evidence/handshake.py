@@ -90,8 +90,8 @@ def _commands(conversation: Conversation) -> Commands | None:
     )
 
 
-def _first_result(found: Sequence[Exchange]) -> Exchange | None:
-    return next((exchange for exchange in found if exchange.result is not None), None)
+def _first_result(exchanges: Sequence[Exchange]) -> Exchange | None:
+    return next((exchange for exchange in exchanges if exchange.result is not None), None)
 
 
 def _ids(value: Any) -> tuple[str, ...]:

@@ -129,8 +129,8 @@ def compute(
     exact["side_requests"] = sum(entry.kind == "side" for entry in entries)
     exact.update(_flat("side_requests_by_rule", Counter(e.rule or "" for e in entries if e.kind == "side")))
     if met := incidents(entries):
-        exact["faults.met"] = sum(len(one.faults) for one in met)
-        exact["faults.retries"] = sum(one.retries for one in met)
+        exact["faults.met"] = sum(len(incident.faults) for incident in met)
+        exact["faults.retries"] = sum(incident.retries for incident in met)
         exact["faults.outcome"] = outcome(met)
     exact["tool_calls_served"] = len({call.id for entry in entries if entry.kind == "main" for call in entry.calls})
     exact["tokens_served"] = tokens.served(entries)
@@ -208,12 +208,12 @@ def _of_acp(findings: Mapping[str, int], conversation: Conversation) -> Exact:
         "late_updates": counts.late_updates,
         **{
             f"cancel_{name}": value
-            for one in cancelled
+            for cancellation in cancelled
             for name, value in (
-                ("during", one.during),
-                ("stop", one.stop),
-                ("asks", one.asks),
-                ("updates_after", one.updates_after),
+                ("during", cancellation.during),
+                ("stop", cancellation.stop),
+                ("asks", cancellation.asks),
+                ("updates_after", cancellation.updates_after),
             )
         },
         **_flat("tool_calls_by_kind", Counter(map(kind_of, calls.values()))),

@@ -94,7 +94,9 @@ def outside(
     left out, as is what lies in folders of temporary files. given: path -> sha256 (None: a link) of what lay there
     before the start; what is still the same is nobody's doing.
     """
-    left = [str(one["path"]) for one in files if one["path"] not in given or given[one["path"]] != one.get("sha256")]
+    left = [
+        str(file["path"]) for file in files if file["path"] not in given or given[file["path"]] != file.get("sha256")
+    ]
     named = {name for path in left if (name := stable(path, home)) is not None}
     return sorted(name for name in named if not any(fnmatch.fnmatchcase(name, glob) for glob in fleeting))
 

@@ -46,10 +46,10 @@ def reported(conversation: Conversation, cli: CliResult | None) -> Reported | No
 def bad_numbers(conversation: Conversation) -> list[Finding]:
     """What is no count among the tokens that an agent reports over ACP, and the numbers of its answers and of its
     usage updates that no reader of a record could hold."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for exchange in conversation.requests("client"):
         answer = exchange.response
-        if answer is None or len(found) >= _KEPT:
+        if answer is None or len(findings) >= _KEPT:
             continue
         name = exchange.request.method or ""
         numbers = Numbers()
@@ -58,9 +58,9 @@ def bad_numbers(conversation: Conversation) -> list[Finding]:
             _total(rest, numbers)
             rest = {**rest, "usage": _without(as_object(rest.get("usage")), *_PARTS, _TOTAL)}
         faults = [*numbers.faults, *out_of_range(rest, "result")]
-        found += [Finding(id=BAD_NUMBER, message=f"{name}: {fault}", seq=answer.seq) for fault in faults]
+        findings += [Finding(id=BAD_NUMBER, message=f"{name}: {fault}", seq=answer.seq) for fault in faults]
     for update in conversation.updates:
-        if update.kind == "usage_update" and len(found) < _KEPT:
+        if update.kind == "usage_update" and len(findings) < _KEPT:
             numbers = Numbers()
             cost = as_object(update.body.get("cost"))
             numbers.count(update.body.get("used"), "used")
@@ -68,11 +68,11 @@ def bad_numbers(conversation: Conversation) -> list[Finding]:
             numbers.amount(cost.get("amount"), "cost.amount")
             rest = {**_without(update.body, "used", "size"), "cost": _without(cost, "amount")}
             faults = [*numbers.faults, *out_of_range(rest, "update")]
-            found += [Finding(id=BAD_NUMBER, message=f"usage_update: {f}", seq=update.message.seq) for f in faults]
+            findings += [Finding(id=BAD_NUMBER, message=f"usage_update: {f}", seq=update.message.seq) for f in faults]
     numbers = Numbers()
-    if _reported(conversation, numbers) is None and numbers.faults and not found:
-        found.append(Finding(id=BAD_NUMBER, message=numbers.faults[0]))
-    return found[:_KEPT]
+    if _reported(conversation, numbers) is None and numbers.faults and not findings:
+        findings.append(Finding(id=BAD_NUMBER, message=numbers.faults[0]))
+    return findings[:_KEPT]
 
 
 def served(entries: Iterable[JournalEntry]) -> int | None:

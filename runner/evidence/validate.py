@@ -24,23 +24,23 @@ def schema_findings(frames: Iterable[Frame], schemas: Mapping[str, Path]) -> Fin
     :param schemas: SDK version -> schema file; the last one is the adapter's own, the others are newer.
     :raises OSError, ValueError: a schema file is gone or is no ACP schema.
     """
-    found = Findings()
+    findings = Findings()
     if not schemas:
-        return found
+        return findings
     *newer, (own, mine) = [(version, _validator(path)) for version, path in schemas.items()]
     newest: list[Findings] = [Findings() for _ in newer]
     for frame, message, method in calls(frames):
         problem = mine.check(frame.direction, message, method)
         if problem is not None:
-            found.append(Finding(id=problem.severity, message=f"SDK {own}: {problem}", seq=frame.seq))
+            findings.append(Finding(id=problem.severity, message=f"SDK {own}: {problem}", seq=frame.seq))
             continue
         for into, (version, validator) in zip(newest, newer, strict=True):
             problem = validator.check(frame.direction, message, method)
             if problem is not None:
                 into.append(Finding(id=NEWEST_INVALID, message=f"SDK {version}: {problem}", seq=frame.seq))
     for of_one in newest:
-        found.extend(of_one)
-    return found
+        findings.extend(of_one)
+    return findings
 
 
 def tail_findings(frames: Iterable[Frame]) -> list[Finding]:

@@ -184,10 +184,10 @@ def _words(seen: _Seen, side: str) -> str:
     if seen.files:
         more = f" and {len(seen.files) - _SHOWN} more" if len(seen.files) > _SHOWN else ""
         parts.append(f"changed {', '.join(_shown(path) for path in seen.files[:_SHOWN])}{more}")
-    told = f"{side}: {', '.join(parts)}"
+    message = f"{side}: {', '.join(parts)}"
     if not seen.distances:
-        return told
-    return f"{told}; up to {max(seen.distances) / 1e6:.1f} ms {side.partition(' ')[0]}"
+        return message
+    return f"{message}; up to {max(seen.distances) / 1e6:.1f} ms {side.partition(' ')[0]}"
 
 
 def _s(items: Sequence[Any]) -> str:

@@ -96,10 +96,10 @@ def check_tapes(loaded: LoadedSweep, cells: Iterable[Cell]) -> None:
         path = loaded.cassette_folder(cassette.id) / tape.file
         there = len(read_tape(path))
         if there != (tape.entries or max(there, 1)):
-            told = (
+            message = (
                 f"holds {there} entries, {tape.entries or 'at least 1'} were recorded: it is not whole, bring it back"
             )
-            raise ConfigError(shown(path), None, told)
+            raise ConfigError(shown(path), None, message)
 
 
 def keep(out: SweepDir, loaded: LoadedSweep) -> list[str]:
@@ -134,10 +134,12 @@ def _bytes(out: SweepDir, record: Record) -> bytes:
 def _kept(out: SweepDir, loaded: LoadedSweep, upstream: Upstream, arms: Mapping[str, Sequence[Record]]) -> str:
     folder = loaded.cassette_folder(name_of(upstream))
     lacking = [arm for arm, good in arms.items() if not good]
-    told = f"; no run of {', '.join(lacking)} ended as expected" if lacking else ""
-    tapes = [[(_tape(one, data), data) for one in good if (data := _bytes(out, one))] for good in arms.values() if good]
+    message = f"; no run of {', '.join(lacking)} ended as expected" if lacking else ""
+    tapes = [
+        [(_tape(entry, data), data) for entry in good if (data := _bytes(out, entry))] for good in arms.values() if good
+    ]
     if not tapes:
-        return f"no cassette '{folder.name}'{told}"
+        return f"no cassette '{folder.name}'{message}"
     try:
         if folder.exists():
             there = _add(loaded, folder, tapes)
@@ -149,7 +151,7 @@ def _kept(out: SweepDir, loaded: LoadedSweep, upstream: Upstream, arms: Mapping[
         raise disk_error(problem, folder) from problem
     if there is None:
         return f"{shown(folder)} is there already and stays as it is; the tapes of this sweep are in {out.path}"
-    return f"cassette replay/{folder.name}: {there} tape(s) in {shown(folder)}{told}"
+    return f"cassette replay/{folder.name}: {there} tape(s) in {shown(folder)}{message}"
 
 
 def _tape(record: Record, data: bytes) -> Tape:

@@ -62,11 +62,11 @@ def compile_program(script: Script, adapter: Adapter, workspace: str) -> dict[st
         "steps": _steps(own, script, adapter, workspace),
         "subagents": [
             {
-                "name": f"subagent-{one.number}",
-                "marker": one.prompt,
-                "steps": _steps(one, script, adapter, workspace),
+                "name": f"subagent-{conversation.number}",
+                "marker": conversation.prompt,
+                "steps": _steps(conversation, script, adapter, workspace),
             }
-            for one in delegated
+            for conversation in delegated
         ],
         "turns": script.turns,
         "side_requests": [rule.model_dump(mode="json") for rule in adapter.side_requests],
@@ -130,14 +130,14 @@ def _when(when: When | None, conversation: ScriptedConversation) -> dict[str, An
     return {**when.model_dump(mode="json"), "step": None if when.step is None else indices[when.step]}
 
 
-def _alternatives(meaning: str, said: BaseModel, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
-    if isinstance(said, RawTool):
-        return [{"tool": said.tool, "arguments": said.arguments}]
+def _alternatives(meaning: str, base_model: BaseModel, adapter: Adapter, workspace: str) -> list[dict[str, Any]]:
+    if isinstance(base_model, RawTool):
+        return [{"tool": base_model.tool, "arguments": base_model.arguments}]
     tools: dict[str, list[ToolCall]] = dict(adapter.tools.items())
     if meaning not in tools:
         known = ", ".join(sorted(tools)) or "nothing"
         raise _Problem(f"adapter {adapter.id} has no tool for '{meaning}' (its tools say: {known})")
-    fields = _fields(said, workspace)
+    fields = _fields(base_model, workspace)
     return [_alternative(call, fields, f"adapter {adapter.id}, tools.{meaning}") for call in tools[meaning]]
 
 
@@ -145,20 +145,20 @@ class _Problem(Exception):
     """Why a step cannot be compiled, without saying which."""
 
 
-def _fields(said: BaseModel, workspace: str) -> dict[str, Any]:
+def _fields(base_model: BaseModel, workspace: str) -> dict[str, Any]:
     """What placeholders stand for. A null field is kept: it makes its key vanish."""
-    fields = said.model_dump(mode="json", exclude={"steps"})
+    fields = base_model.model_dump(mode="json", exclude={"steps"})
     if isinstance(relative := fields.get("path"), str):
         fields["relative_path"] = relative
         fields["path"] = posixpath.normpath(posixpath.join(workspace, relative))
     fields["workspace"] = workspace
-    if isinstance(said, Read):
-        fields["end_line"] = (said.line or 1) + said.limit - 1 if said.limit is not None else None
-    if isinstance(said, Plan):
-        text = "\n".join(said.entries)
-        fields |= {"entries": text, "entries_text": text, _EACH: said.entries}
-    if isinstance(said, Edit | Write):
-        fields["patch"] = _Patch(said)
+    if isinstance(base_model, Read):
+        fields["end_line"] = (base_model.line or 1) + base_model.limit - 1 if base_model.limit is not None else None
+    if isinstance(base_model, Plan):
+        text = "\n".join(base_model.entries)
+        fields |= {"entries": text, "entries_text": text, _EACH: base_model.entries}
+    if isinstance(base_model, Edit | Write):
+        fields["patch"] = _Patch(base_model)
     quoted = {f"{name}_sh": shlex.quote(value) for name, value in fields.items() if isinstance(value, str)}
     return fields | quoted
 
@@ -200,8 +200,8 @@ def _filled_text(template: str, fields: Mapping[str, Any], context: str) -> Any:
 class _Patch:
     """Made when a tool map asks for it: not every edit can be said as a patch."""
 
-    def __init__(self, said: Edit | Write) -> None:
-        self._said = said
+    def __init__(self, edit: Edit | Write) -> None:
+        self._said = edit
 
     def text(self) -> str:
         said = self._said

@@ -289,7 +289,7 @@ def skipped_steps(
     a branch that ended the turn, a fault after which the agent asked no more."""
     mine = [entry for entry in entries if entry.subagent == subagent]
     left = unserved_steps(mine, steps, subagent)
-    reasons = {one.step: one.reason for entry in mine for one in entry.skipped}
+    reasons = {step.step: step.reason for entry in mine for step in entry.skipped}
     asked = [entry for entry in mine if entry.kind in ("main", "fault") and entry.step is not None]
     if asked:
         last = asked[-1]

@@ -61,7 +61,10 @@ def _rules(adapter: Adapter) -> list[dict[str, Any]]:
 
 def normalisers(declared: list[BuiltinNormaliser | Normaliser], adapter: Adapter) -> list[Any]:
     """Normalisers, then those of the adapter, as JSON data with the keys a user writes."""
-    return [one if isinstance(one, str) else one.model_dump(by_alias=True) for one in [*declared, *adapter.normalisers]]
+    return [
+        normaliser if isinstance(normaliser, str) else normaliser.model_dump(by_alias=True)
+        for normaliser in [*declared, *adapter.normalisers]
+    ]
 
 
 def model_problems(

@@ -73,12 +73,14 @@ class LiveUpstreams:
 
     @property
     def needs_network(self) -> bool:
-        return any(one.socket is None for one in self.upstreams.values())
+        return any(upstream.socket is None for upstream in self.upstreams.values())
 
     @property
     def folders(self) -> dict[str, str]:
         """Folder of the host -> where the gateway sees it: those of sockets."""
-        found = sorted({str(PurePosixPath(one.socket).parent) for one in self.upstreams.values() if one.socket})
+        found = sorted(
+            {str(PurePosixPath(upstream.socket).parent) for upstream in self.upstreams.values() if upstream.socket}
+        )
         return {folder: f"{_SOCKETS}/{number}" for number, folder in enumerate(found)}
 
     def policy(self) -> bytes:
@@ -108,8 +110,8 @@ def _check_no_key(loaded: LoadedSweep, keys: Mapping[str, str]) -> None:
     for path, data in {**files, loaded.path: loaded.source}.items():
         for name, found in forms.items():
             for start, _ in found.spans(data)[:1]:
-                told = f"this line holds the key of model '{name}'; a file says where a key is, never the key itself"
-                raise ConfigError(shown(path), data.count(b"\n", 0, start) + 1, told)
+                message = f"this line holds the key of model '{name}'; a file says where a key is, never the key itself"
+                raise ConfigError(shown(path), data.count(b"\n", 0, start) + 1, message)
 
 
 def _is_pem(text: str) -> bool:
@@ -144,8 +146,8 @@ class _Files:
             raise self._error(("key", name), f"{where} does not hold a key alone")
         if len(value) < SHORTEST or value.isdigit():
             # Nor would it be a secret: what is kept says such words and numbers of its own.
-            told = f"{where} holds a key that cannot be struck out of what is kept"
-            raise self._error(("key", name), f"{told}; it must have {SHORTEST} characters or more, not digits alone")
+            message = f"{where} holds a key that cannot be struck out of what is kept"
+            raise self._error(("key", name), f"{message}; it must have {SHORTEST} characters or more, not digits alone")
         if len(value) > _LONGEST:
             raise self._error(("key", name), f"{where} holds more than {_LONGEST} characters, which is no key")
         return value

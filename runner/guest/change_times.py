@@ -49,7 +49,7 @@ class ChangeTimes:
         offset = _offset()
         deadline = time.monotonic() + request.number("within_s")
         looked = itertools.takewhile(lambda _: time.monotonic() < deadline, self._changed(workspace, skip))
-        found = heapq.nlargest(_MAX + 1, (one for one in looked if one is not None))
+        found = heapq.nlargest(_MAX + 1, (path for path in looked if path is not None))
         return {
             "changes": [{"path": path, "kind": kind, "t_ns": at - offset} for at, path, kind in found[:_MAX]],
             "more": len(found) > _MAX or time.monotonic() >= deadline,

@@ -82,7 +82,7 @@ def meant(item: dict[str, Any]) -> PlantedPath:
 
 def differences(planted: list[PlantedPath]) -> list[str]:
     """The planted paths that are not what they were."""
-    return [f"{one.path} differs" for one in planted if look(one.path) != one]
+    return [f"{path.path} differs" for path in planted if look(path.path) != path]
 
 
 def _check(path: str, workspaces: str, workspace: str, home: str, tmp: str) -> None:

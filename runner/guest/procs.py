@@ -90,14 +90,14 @@ def descendants(root: int, without: Iterable[int] = (), *, dead: bool = False) -
     for process in everyone.values():
         children.setdefault(process.parent, []).append(process)
     skipped = set(without)
-    found, queue = [], [root]
+    processes, queue = [], [root]
     while queue:
         for process in children.get(queue.pop(), []):
             if process.pid not in skipped:
                 queue.append(process.pid)
                 if dead or process.alive:
-                    found.append(process)
-    return found
+                    processes.append(process)
+    return processes
 
 
 def end_all(list_targets: Callable[[], list[Process]], limit_s: float = 5.0) -> list[Process]:

@@ -33,7 +33,7 @@ class Readiness:
         `addresses`: as in NOTIFY_SOCKET, `@name`. A later call takes the place of an earlier one.
         """
         addresses = request.texts("addresses")
-        if len(addresses) > _MAX_SERVERS or not all(one.startswith("@") for one in addresses):
+        if len(addresses) > _MAX_SERVERS or not all(address.startswith("@") for address in addresses):
             raise OpError("bad_request", f"addresses: at most {_MAX_SERVERS}, each beginning with @")
         for old, thread in self._listening:
             with contextlib.suppress(OSError):

@@ -160,7 +160,7 @@ def install() -> int | None:
     # Whoever waits for the listener is not woken by a signal where the kernel can do that: it would ask twice.
     for flags, notify in ((_NEW_LISTENER | _WAIT_KILLABLE, True), (_NEW_LISTENER, True), (0, False)):
         code = program(machine, notify=notify)
-        instructions = (_Filter * len(code))(*(_Filter(*one) for one in code))
+        instructions = (_Filter * len(code))(*(_Filter(*instruction) for instruction in code))
         handed = _Program(len(code), instructions)
         fd = libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.addressof(handed))
         if fd >= 0:

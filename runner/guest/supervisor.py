@@ -136,14 +136,14 @@ class Guest:
         if self.prepared is None:
             raise OpError("not_prepared", "prepare or reset comes first")
         found = reset.survey(self.layout, self.prepared, request.texts("state_dirs"))
-        return {"found": [one.as_json() for one in found]}
+        return {"found": [thing.as_json() for thing in found]}
 
     def _told(self, prepared: fixture.Prepared) -> dict[str, Any]:
         return {
             "tree": prepared.tree,
             "commit": prepared.commit,
             "proofs": [proof.as_json() for proof in prepared.proofs],
-            "planted": [one.as_json() for one in prepared.planted],
+            "planted": [path.as_json() for path in prepared.planted],
         }
 
     def prove(self, request: Request) -> dict[str, Any]:

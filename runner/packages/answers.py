@@ -27,7 +27,7 @@ def answers(client: docker.DockerClient, images: Images, catalog: Catalog) -> di
         checked = check(pinned, Clients(client, images, limit_s=LIMIT_S))
     except BuildError as error:
         return {"packages": [], "problem": without_addresses(str(error))}
-    return {"packages": [one.as_json() for one in checked], "problem": None}
+    return {"packages": [package.as_json() for package in checked], "problem": None}
 
 
 def problem_of(said: dict[str, Any]) -> str | None:

@@ -121,45 +121,53 @@ def image_pins(name: str, folder: Path) -> list[PinnedPackage]:
     manifest = folder / "package.json"
     direct = json.loads(manifest.read_text("utf-8")).get("dependencies", {}) if manifest.exists() else {}
     return [
-        PinnedPackage(one.registry, one.name, one.version, (f"image {name}",))
-        for one in packages(folder)
-        if one.registry == "pypi" or one.name in direct
+        PinnedPackage(package.registry, package.name, package.version, (f"image {name}",))
+        for package in packages(folder)
+        if package.registry == "pypi" or package.name in direct
     ]
 
 
 def merged(pinned: Iterable[PinnedPackage]) -> list[PinnedPackage]:
     """Each package once, sorted, with everybody who pins it; what one accepts is accepted."""
     found: dict[tuple[str, str, str], PinnedPackage] = {}
-    for one in sorted(pinned):
-        place = (one.registry, one.name, one.version)
+    for package in sorted(pinned):
+        place = (package.registry, package.name, package.version)
         same = found.get(place)
-        found[place] = replace(same, by=same.by + one.by, accepted=same.accepted or one.accepted) if same else one
+        found[place] = (
+            replace(same, by=same.by + package.by, accepted=same.accepted or package.accepted) if same else package
+        )
     return list(found.values())
 
 
 def everything(adapters: Sequence[Adapter], recipes: Mapping[str, Recipe]) -> list[PinnedPackage]:
     """Every pin of ours: the adapters' packages, and those of the images that no adapter has (`recipes`: of all)."""
     shared = sorted(recipes.keys() - {adapter.image for adapter in adapters})
-    return merged([*pins(adapters), *(one for name in shared for one in image_pins(name, recipes[name].folder))])
+    return merged(
+        [*pins(adapters), *(image_pin for name in shared for image_pin in image_pins(name, recipes[name].folder))]
+    )
 
 
 def check(pinned: Sequence[PinnedPackage], registries: Registries) -> list[CheckedPackage]:
     """Ask the registries about every pin, in one go."""
     answers = registries.ask(
-        [MARKED, *(f"{one.name}@{one.version}" for one in pinned if one.registry == "npm")],
-        [one.name for one in pinned if one.registry == "pypi"],
+        [MARKED, *(f"{package.name}@{package.version}" for package in pinned if package.registry == "npm")],
+        [package.name for package in pinned if package.registry == "pypi"],
     )
     marked = _npm_said(answers["npm"].get(MARKED, {}))
     day = as_object(marked.get("time")).get(MARKED.rpartition("@")[2])
     copies = None if day is None else not str(day).startswith(MARKED_DAY)
     return [
         replace(
-            _npm(one, answers["npm"].get(f"{one.name}@{one.version}", {}), has_notices=bool(marked.get("deprecated"))),
+            _npm(
+                package,
+                answers["npm"].get(f"{package.name}@{package.version}", {}),
+                has_notices=bool(marked.get("deprecated")),
+            ),
             copies_dated=copies,
         )
-        if one.registry == "npm"
-        else _pypi(one, answers["pypi"].get(one.name, {}))
-        for one in pinned
+        if package.registry == "npm"
+        else _pypi(package, answers["pypi"].get(package.name, {}))
+        for package in pinned
     ]
 
 
@@ -171,7 +179,7 @@ def _npm(pinned: PinnedPackage, answer: Mapping[str, Any], *, has_notices: bool)
     said = _npm_said(answer)
     notice = said.get("deprecated")
     tags = as_object(said.get("dist-tags"))
-    versions = [str(one) for one in as_list(said.get("versions"))]
+    versions = [str(release) for release in as_list(said.get("versions"))]
     times = {str(name): str(at) for name, at in as_object(said.get("time")).items()}
     text = str(notice) if notice else "" if has_notices else None
     return _judged(pinned, text, str(tags["latest"]) if "latest" in tags else None, versions, times, yanked=False)
@@ -191,7 +199,7 @@ def _pypi(pinned: PinnedPackage, answer: Mapping[str, Any]) -> CheckedPackage:
     if "ok" not in answer:
         return CheckedPackage(pinned, problem=without_addresses(str(answer.get("error") or "no answer")))
     page = as_object(answer["ok"])
-    files = [as_object(one) for one in as_list(page.get("files"))]
+    files = [as_object(file) for file in as_list(page.get("files"))]
     mine = [file for file in files if _version_of(str(file.get("filename"))) == pinned.version]
     living = {version for file in files if not file.get("yanked") and (version := _version_of(str(file["filename"])))}
     times: dict[str, str] = {}

@@ -180,7 +180,7 @@ def check_source(images: Path, adapter: Adapter) -> None:
         read = json.loads(manifest.read_text("utf-8")) if manifest.exists() else {}
         named, file = own.name in read.get("dependencies", {}), manifest
     else:
-        locked = {canonical(one.name) for one in packages(folder) if one.registry == "pypi"}
+        locked = {canonical(package.name) for package in packages(folder) if package.registry == "pypi"}
         named = canonical(own.name) in locked
         file = lock
     if not named:
@@ -228,7 +228,7 @@ def _must(ran: ClientRun, what: str, file: str) -> None:
 
 def _versions(folder: Path) -> dict[str, str]:
     """Package -> version of what a folder's locks install; of several versions in npm's tree, the outermost one."""
-    found = {one.name: one.version for one in packages(folder)}
+    found = {package.name: package.version for package in packages(folder)}
     lock = folder / "package-lock.json"
     if lock.exists():
         entries: dict[str, dict[str, Any]] = json.loads(lock.read_text("utf-8"))["packages"]

@@ -20,11 +20,11 @@ class Findings(list[Finding]):
     A list that takes in only so many: whoever appends need not count.
     """
 
-    def __init__(self, found: Iterable[Finding] = ()) -> None:
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
-        self.extend(found)
+        self.extend(findings)
 
     def append(self, finding: Finding) -> None:
         self.counts[finding.id] += 1
@@ -40,9 +40,9 @@ class Findings(list[Finding]):
         for finding in found:
             self.append(finding)
 
-    def __iadd__(self, found: Iterable[Finding]) -> Self:  # type: ignore[override, misc]
+    def __iadd__(self, findings: Iterable[Finding]) -> Self:  # type: ignore[override, misc]
         """A list's own `+=` would pass `extend` by."""
-        self.extend(found)
+        self.extend(findings)
         return self
 
     def more(self, id: str, times: int) -> None:

@@ -227,8 +227,8 @@ def check_lock(lock: dict[str, Any], path: Path) -> dict[str, Any]:
     not what they should be."""
     version = lock.get("lock_version", LOCK_VERSION)
     if type(version) is not int or version != LOCK_VERSION:
-        told = f"has lock version {quoted(version)}; this acpbench reads {LOCK_VERSION}"
-        raise UsageError(f"{path}: {told}: use the acpbench that wrote it ({quoted(lock.get('acpbench'))})")
+        message = f"has lock version {quoted(version)}; this acpbench reads {LOCK_VERSION}"
+        raise UsageError(f"{path}: {message}: use the acpbench that wrote it ({quoted(lock.get('acpbench'))})")
     try:
         _Lock.model_validate(lock)
     except ValidationError as error:

@@ -43,7 +43,8 @@ def decide(
 
     A run that has neither an error nor a verdict was never judged, so it is `infra`, never a pass.
     """
-    # Our own answer to a request that missed the script is an error: the agent that gives up over it is not to blame.
+    # We answer a request that fits no step of the script with an error. If that made the agent give up, the script is
+    # to blame.
     blamed = [error for error in errors if not (missed and isinstance(error, AgentGaveUp))]
     candidates = [Outcome(error.outcome, _line(str(error))) for error in blamed]
     if script_problems:

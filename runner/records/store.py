@@ -317,8 +317,8 @@ def _record(attempt: Path) -> Record:
     value = repaired(_read_json(path))
     version = value.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
-        told = f"has schema version {quoted(version)}; this acpbench reads {SCHEMA_VERSION}"
-        raise UsageError(f"{path}: {told}: use the acpbench that wrote it")
+        message = f"has schema version {quoted(version)}; this acpbench reads {SCHEMA_VERSION}"
+        raise UsageError(f"{path}: {message}: use the acpbench that wrote it")
     try:
         record = Record.model_validate(value)
     except ValidationError as error:

@@ -85,9 +85,9 @@ def _strike(striker: Striker, path: Path) -> bool:
         aside.chmod(path.stat().st_mode & 0o7777)
         aside.replace(path)
     except OSError as problem:
-        for one in (aside, path):
+        for folder in (aside, path):
             with contextlib.suppress(OSError):
-                one.unlink()
+                folder.unlink()
         raise InfraError(f"{path}: said a key, could not be rewritten and was removed: {problem}") from problem
     return True
 

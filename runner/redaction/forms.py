@@ -77,23 +77,23 @@ class Forms:
             layers.append(layer)
             text = layer.text
             for start, end in self._plain(text):
-                for one in reversed(layers):
-                    start, end = one.start(start), one.end(end)
+                for outer in reversed(layers):
+                    start, end = outer.start(start), outer.end(end)
                 found.append((start, end))
         return merged(found)
 
     def edges(self, data: bytes) -> list[Span]:
         """Where `data` begins with the end of a secret's form, or ends with its beginning: at least EDGE characters."""
-        found: list[Span] = []
+        spans: list[Span] = []
         for form in self.literals:
             most = len(form) - 1
             if form[-EDGE:] in data[:most]:
                 size = next((n for n in range(min(most, len(data)), EDGE - 1, -1) if data.startswith(form[-n:])), 0)
-                found += [(0, size)] if size else []
+                spans += [(0, size)] if size else []
             if form[:EDGE] in data[-most:]:
                 size = next((n for n in range(min(most, len(data)), EDGE - 1, -1) if data.endswith(form[:n])), 0)
-                found += [(len(data) - size, len(data))] if size else []
-        return found
+                spans += [(len(data) - size, len(data))] if size else []
+        return spans
 
     def _may_hold(self, data: bytes) -> bool:
         """False: there is none, which is told a hundred times faster than where one is."""

@@ -67,7 +67,7 @@ class Joined:
             for size in range(2, len(form)):
                 self._ends.setdefault(form[size - 2 : size], []).append((size, form))
         for beginnings in self._ends.values():
-            beginnings.sort(key=lambda one: -one[0])
+            beginnings.sort(key=lambda beginning: -beginning[0])
         #: By stream and place: the secret's beginning with which it ended, and where that stands.
         self._open: dict[Any, tuple[str, list[_Part]]] = {}
         self.found: dict[int, list[TextSpan]] = {}

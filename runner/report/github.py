@@ -48,10 +48,10 @@ def _joined(lines: Iterable[str]) -> str:
     return "".join([*told[:_MOST], _line("warning", "more", f"{len(told) - _MOST} more, in the report")])
 
 
-def _warnings(found: Compared) -> Iterator[str]:
-    for warning in found.warnings:
+def _warnings(compared: Compared) -> Iterator[str]:
+    for warning in compared.warnings:
         # Times that are not compared are the rule across sweeps; arms that may not be are an error.
-        if warning.id == "unlike" and found.exit != 64:
+        if warning.id == "unlike" and compared.exit != 64:
             yield _line("notice", warning.id, warning.message)
         else:
             yield _of(warning)

@@ -72,21 +72,21 @@ def plot(series: Sequence[Series], metric: str, file: Path) -> None:
 
     figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.add_subplot()
-    for one in series:
-        times: list[Any] = [night.started_at for night in one.nights]
-        below = [night.found.median - night.found.min for night in one.nights]
-        above = [night.found.max - night.found.median for night in one.nights]
+    for arm_nights in series:
+        times: list[Any] = [night.started_at for night in arm_nights.nights]
+        below = [night.found.median - night.found.min for night in arm_nights.nights]
+        above = [night.found.max - night.found.median for night in arm_nights.nights]
         drawn = axes.errorbar(
             times,
-            one.medians,
+            arm_nights.medians,
             yerr=[below, above],
             fmt="o-",
             markersize=4,
             capsize=2,
             elinewidth=0.8,
-            label=_label(one.arm),
+            label=_label(arm_nights.arm),
         )
-        for step in steps(one.medians):
+        for step in steps(arm_nights.medians):
             axes.axvline(times[step.index], color=drawn.lines[0].get_color(), linestyle=":", linewidth=1)
     # A name may hold `$`, which begins mathematics for matplotlib.
     axes.set_ylabel(_label(metric), parse_math=False)

@@ -59,13 +59,13 @@ def render(report: Report, compared: Sequence[Compared] = ()) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}{viewport}</head>\n<body>\n{body}\n</body></html>\n'
 
 
-def _verdicts(found: Compared) -> Iterator[str]:
-    yield f"<h2>{_text(verdicts.headline(found))}</h2>"
-    for base, new, pair in verdicts.tables(found):
+def _verdicts(compared: Compared) -> Iterator[str]:
+    yield f"<h2>{_text(verdicts.headline(compared))}</h2>"
+    for base, new, pair in verdicts.tables(compared):
         yield f'<p class="caption">base {_text(base)}<br>new {_text(new)}</p>'
         for headers, rows in pair:
             yield _table(headers, rows, "verdicts", word=1)
-    yield _list(verdicts.notes(found))
+    yield _list(verdicts.notes(compared))
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "", word: int | None = None) -> str:

@@ -52,7 +52,7 @@ def render(title: str, cases: Sequence[Case]) -> str:
 
 def cells(planned: Iterable[Cell], latest: Mapping[str, Record]) -> list[Case]:
     """A case for every measured cell of a plan. `latest`: cell name -> its last record."""
-    unsteady = {name: one.message for one in flaky.flaky(latest.values()) for name in one.cells}
+    unsteady = {name: workspace.message for workspace in flaky.flaky(latest.values()) for name in workspace.cells}
     return [_cell(cell, latest.get(cell.name), unsteady.get(cell.name)) for cell in planned if not cell.warmup]
 
 
@@ -77,11 +77,11 @@ def _cell(cell: Cell, record: Record | None, unsteady: str | None) -> Case:
     return Case(cell.arm, name, seconds, (kind, record.outcome, message))
 
 
-def _verdict(verdict: MetricVerdict, found: Compared) -> Case:
+def _verdict(verdict: MetricVerdict, compared: Compared) -> Case:
     suite = f"{verdict.base_arm} -> {verdict.arm}"
     said = sentence(verdict)
     problem: tuple[str, str, str] | None = None
-    if verdict.fails or (found.strict and verdict.gated and verdict.verdict == "insufficient"):
+    if verdict.fails or (compared.strict and verdict.gated and verdict.verdict == "insufficient"):
         problem = ("failure", verdict.verdict, said)
     elif verdict.verdict in ("insufficient", "unlike"):
         problem = ("skipped", verdict.verdict, said)

@@ -76,39 +76,45 @@ def notes(found: PermissionMap) -> list[str]:
     return said
 
 
-def _headline(found: PermissionMap) -> str:
-    shared = [values[0] for name in _IDENTITY if len(values := _values(found, name)) == 1]
-    return f"{found.sweep}: {clipped(shared)}" if shared else found.sweep
+def _headline(permission_map: PermissionMap) -> str:
+    shared = [values[0] for name in _IDENTITY if len(values := _values(permission_map, name)) == 1]
+    return f"{permission_map.sweep}: {clipped(shared)}" if shared else permission_map.sweep
 
 
-def _values(found: PermissionMap, name: str) -> list[str]:
-    return list(dict.fromkeys(str(getattr(column, name)) for column in found.columns))
+def _values(permission_map: PermissionMap, name: str) -> list[str]:
+    return list(dict.fromkeys(str(getattr(column, name)) for column in permission_map.columns))
 
 
-def _tables(found: PermissionMap, differing: bool) -> Iterator[tuple[str, list[str], Rows]]:
+def _tables(permission_map: PermissionMap, differing: bool) -> Iterator[tuple[str, list[str], Rows]]:
     """(title, headers, rows) of each table."""
-    if len(found.columns) == 1:
-        yield _one(found.columns[0], found.labels)
+    if len(permission_map.columns) == 1:
+        yield _one(permission_map.columns[0], permission_map.labels)
         return
-    for group in found.groups():
-        yield from _group(found, group, differing)
+    for group in permission_map.groups():
+        yield from _group(permission_map, group, differing)
 
 
-def _group(found: PermissionMap, group: Sequence[Column], differing: bool) -> Iterator[tuple[str, list[str], Rows]]:
+def _group(
+    permission_map: PermissionMap, group: Sequence[Column], differing: bool
+) -> Iterator[tuple[str, list[str], Rows]]:
     """Which arms stand side by side, what they did, and how often."""
     varying = [name for name in _IDENTITY if len({getattr(column, name) for column in group}) > 1] or ["adapter"]
-    apart = [name for name in _IDENTITY if name not in varying and len(_values(found, name)) > 1]
+    apart = [name for name in _IDENTITY if name not in varying and len(_values(permission_map, name)) > 1]
     numbers = [str(number) for number, _ in enumerate(group, 1)]
     arms = [
         [number, *(str(getattr(column, name)) for name in varying), column.mode or NONE]
         for number, column in zip(numbers, group, strict=True)
     ]
-    labels = found.differing(group) if differing else found.labels
+    labels = permission_map.differing(group) if differing else permission_map.labels
     words = list(dict.fromkeys(text for column in group for text in sorted(column.counts)))
     rows = [[label, *(column.text(label) or NONE for column in group)] for label in labels]
     counts = [[word, *(str(column.counts.get(word, 0)) for column in group)] for word in words]
     yield ", ".join(str(getattr(group[0], name)) for name in apart), ["", *varying, "mode"], arms
-    yield f"Differing: {len(found.differing(group))} of {len(found.labels)} actions", ["action", *numbers], rows
+    yield (
+        f"Differing: {len(permission_map.differing(group))} of {len(permission_map.labels)} actions",
+        ["action", *numbers],
+        rows,
+    )
     yield "Actions", ["", *numbers], counts
 
 
@@ -129,8 +135,8 @@ def _one(column: Column, labels: Sequence[str]) -> tuple[str, list[str], Rows]:
     return f"mode {column.mode or NONE}", ["action", *(name for name, _ in columns)], rows
 
 
-def _offer(one: ActionTried) -> str:
-    return ", ".join(one.offered)
+def _offer(action_tried: ActionTried) -> str:
+    return ", ".join(action_tried.offered)
 
 
 def _offers(column: Column) -> list[str]:

@@ -39,17 +39,17 @@ def table(found: StudyFindings, width: int = WIDTH) -> str:
     widths = [_ROW, claim, published, free - claim - published, _N, _VERDICT]
     for adapter, rows in _adapters(found):
         text = tabulate(
-            [[_wrapped(cell, size) for cell, size in zip(_row(one), widths, strict=True)] for one in rows],
+            [[_wrapped(cell, size) for cell, size in zip(_row(row), widths, strict=True)] for row in rows],
             headers=_HEADERS,
             tablefmt="simple",
             disable_numparse=True,
             colalign=["right" if name == "n" else "left" for name in _HEADERS],
         )
         parts.append(f"{one_line(adapter, width)}\n{text}")
-        parts += [_grid(one, width) for row in rows for one in row.measured.tables]
+        parts += [_grid(grid, width) for row in rows for grid in row.measured.tables]
         parts.append(
             "Evidence, exceptions first (DIR is this folder; --format json has every reference)\n"
-            + "\n".join(_evidence(one, width) for one in rows if one.evidence)
+            + "\n".join(_evidence(row, width) for row in rows if row.evidence)
         )
     parts.append("\n".join(_notes(found, width)))
     # Again: wrapping and columns put words at the beginning of a line.
@@ -63,16 +63,18 @@ def markdown(found: StudyFindings) -> str:
         parts.append(f"### {_escaped(adapter)}")
         parts.append(
             tabulate(
-                [[*map(_cell, _row(one)), "; ".join(map(_short, _few(one)))] for one in rows],
+                [[*map(_cell, _row(row)), "; ".join(map(_short, _few(row)))] for row in rows],
                 headers=[*_HEADERS, "evidence"],
                 tablefmt="pipe",
                 disable_numparse=True,
             )
         )
-        for one in (table for row in rows for table in row.measured.tables):
-            body = [[_cell(cell) for cell in cells] for cells in one.rows[:_ROWS]]
-            grid = tabulate(body, headers=list(map(_cell, one.headers)), tablefmt="pipe", disable_numparse=True)
-            parts.append("\n\n".join([f"**{_escaped(one.title)}**", grid, *_beyond(one)]))
+        for table_of_row in (table for row in rows for table in row.measured.tables):
+            body = [[_cell(cell) for cell in cells] for cells in table_of_row.rows[:_ROWS]]
+            grid = tabulate(
+                body, headers=list(map(_cell, table_of_row.headers)), tablefmt="pipe", disable_numparse=True
+            )
+            parts.append("\n\n".join([f"**{_escaped(table_of_row.title)}**", grid, *_beyond(table_of_row)]))
     parts += [f"- {_escaped(note)}" for note in _notes(found, 10_000)]
     return "\n\n".join(parts) + "\n"
 
@@ -82,30 +84,32 @@ def to_json(found: StudyFindings) -> str:
     return json_text(json.dumps(found.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-def _adapters(found: StudyFindings) -> list[tuple[str, list[ClaimFinding]]]:
+def _adapters(findings: StudyFindings) -> list[tuple[str, list[ClaimFinding]]]:
     groups: dict[str, list[ClaimFinding]] = {}
-    for one in found.findings:
-        groups.setdefault(one.adapter, []).append(one)
+    for finding in findings.findings:
+        groups.setdefault(finding.adapter, []).append(finding)
     return list(groups.items())
 
 
-def _summary(found: StudyFindings) -> str:
-    counts = Counter(one.verdict for one in found.findings)
+def _summary(findings: StudyFindings) -> str:
+    counts = Counter(finding.verdict for finding in findings.findings)
     words = [
         f"{counts[name]} {name}"
         for name in ("holds", "holds-with-limits", "does-not-hold", "not-measured")
         if counts[name]
     ]
-    told = f"{len(found.findings)} findings: {', '.join(words)}" if words else "no run says anything"
-    return told + (f" ({plural(len(found.excluded), 'run')} in no figure, see below)" if found.excluded else "")
+    message = f"{len(findings.findings)} findings: {', '.join(words)}" if words else "no run says anything"
+    return message + (
+        f" ({plural(len(findings.excluded), 'run')} in no figure, see below)" if findings.excluded else ""
+    )
 
 
-def _row(one: ClaimFinding) -> tuple[str, ...]:
-    limits = [*one.limits[:3], *([f"{len(one.limits) - 3} limits more"] if len(one.limits) > 3 else [])]
-    text = "" if one.measured.text == "-" else one.measured.text
+def _row(finding: ClaimFinding) -> tuple[str, ...]:
+    limits = [*finding.limits[:3], *([f"{len(finding.limits) - 3} limits more"] if len(finding.limits) > 3 else [])]
+    text = "" if finding.measured.text == "-" else finding.measured.text
     measured = f"{text} ({'; '.join(limits)})" if text and limits else text or "; ".join(limits)
-    n = "" if one.measured.n is None else str(one.measured.n)
-    return CLAIMS[one.id].row, f"{one.claim} [{one.id}]", one.published, measured, n, one.verdict
+    n = "" if finding.measured.n is None else str(finding.measured.n)
+    return CLAIMS[finding.id].row, f"{finding.claim} [{finding.id}]", finding.published, measured, n, finding.verdict
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -113,11 +117,11 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(lines) or "-"
 
 
-def _few(one: ClaimFinding) -> list[Reference]:
+def _few(finding: ClaimFinding) -> list[Reference]:
     """One reference of each thing that is shown, first those of which there are fewest: exceptions before the rule."""
-    counts = Counter(reference.shows for reference in one.evidence)
+    counts = Counter(reference.shows for reference in finding.evidence)
     first: dict[str, Reference] = {}
-    for reference in one.evidence:
+    for reference in finding.evidence:
         first.setdefault(reference.shows, reference)
     return [first[shows] for shows in sorted(first, key=lambda shows: counts[shows])][:SHOWN]
 
@@ -148,12 +152,12 @@ def _beyond(one: Table) -> list[str]:
     return [f"({len(one.rows) - _ROWS} more rows: --format json has all)"] if len(one.rows) > _ROWS else []
 
 
-def _evidence(one: ClaimFinding, width: int) -> str:
-    counts = Counter(reference.shows for reference in one.evidence)
+def _evidence(finding: ClaimFinding, width: int) -> str:
+    counts = Counter(reference.shows for reference in finding.evidence)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(6))
     more = f" and {len(counts) - 6} kinds more" if len(counts) > 6 else ""
-    lines = [shortened(f"{CLAIMS[one.id].row} {one.id}: {shown}{more}", width)]
-    lines += [f"  {one_line(command(reference), SENTENCE)}" for reference in _few(one)]
+    lines = [shortened(f"{CLAIMS[finding.id].row} {finding.id}: {shown}{more}", width)]
+    lines += [f"  {one_line(command(reference), SENTENCE)}" for reference in _few(finding)]
     return "\n".join(lines)
 
 
@@ -177,21 +181,21 @@ def _grid(one: Table, width: int) -> str:
     return "\n".join([*title, grid, *_beyond(one)])
 
 
-def _notes(found: StudyFindings, width: int) -> list[str]:
+def _notes(findings: StudyFindings, width: int) -> list[str]:
     notes = []
-    rates = [one for one in found.findings if one.measured.bound is not None]
-    if found.findings:
+    rates = [finding for finding in findings.findings if finding.measured.bound is not None]
+    if findings.findings:
         notes.append("n counts what the figure rests on: distinct actions, runs, or what the figure names.")
     if rates:
         notes.append(
             "Bounds are one-sided, 95 %, Clopper and Pearson; the unit is the distinct action: replicates of a script "
             "prove determinism, they are no new trials."
         )
-    for why, names in _by_reason(found.excluded).items():
+    for why, names in _by_reason(findings.excluded).items():
         notes.append(f"In no figure: {few(names, _NAMED)} ({why}).")
-    for name, how in found.altered.items():
+    for name, how in findings.altered.items():
         notes.append(f"Not as it was recorded: {name} ({how}).")
-    for name, what in found.not_pristine.items():
+    for name, what in findings.not_pristine.items():
         notes.append(f"Did not begin pristine, in no rate: {name} ({what}).")
-    notes += [f"verifier-flaky: {told}." for told in found.verifier_flaky]
+    notes += [f"verifier-flaky: {told}." for told in findings.verifier_flaky]
     return [wrapped(note, width) if width < 1000 else note for note in notes]

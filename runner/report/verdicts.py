@@ -98,7 +98,7 @@ def notes(found: Compared) -> list[str]:
         if any(flag in verdict.flags for verdict in tested for flag in ("confirmed", "not-confirmed")):
             said.append("What is confirmed, or not, is of the fresh runs alone, all its figures too.")
         confidences = {verdict.confidence for verdict in tested if verdict.confidence}
-        said += [f"An interval of a ratio is exact, at {100 * one:.3g} %." for one in sorted(confidences)]
+        said += [f"An interval of a ratio is exact, at {100 * confidence:.3g} %." for confidence in sorted(confidences)]
     return list(dict.fromkeys(said))
 
 
@@ -112,7 +112,7 @@ def value_text(value: Any, digits: int = 0) -> str:
     if value is None:
         return NONE
     if isinstance(value, list):
-        text = "/".join(dict.fromkeys(value_text(one) for one in value))
+        text = "/".join(dict.fromkeys(value_text(part) for part in value))
         return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
     if isinstance(value, float):
         return f"{value:,.{digits}f}"
@@ -133,10 +133,10 @@ def tables(found: Compared) -> list[tuple[str, str, list[Table]]]:
     return [(shortened(base, _ARM), shortened(new, _ARM), list(_tables(said))) for (base, new), said in pairs.items()]
 
 
-def _tables(said: list[MetricVerdict]) -> Iterator[Table]:
+def _tables(verdicts: list[MetricVerdict]) -> Iterator[Table]:
     """An agent names tools, commands and files as it likes, and as many: what is beyond a page is counted."""
-    exact = [_exact(verdict) for verdict in said if verdict.kind == "exact"]
-    sampled = [_sampled(verdict) for verdict in said if verdict.kind == "sampled"]
+    exact = [_exact(verdict) for verdict in verdicts if verdict.kind == "exact"]
+    sampled = [_sampled(verdict) for verdict in verdicts if verdict.kind == "sampled"]
     if exact:
         yield EXACT, _first(exact)
     if sampled:

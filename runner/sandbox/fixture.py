@@ -127,13 +127,13 @@ def oddities(folder: Path) -> list[str]:
             with_crlf.append(path)
     if with_crlf:
         more = f" and {len(with_crlf) - 1} more" if len(with_crlf) > 1 else ""
-        told = "CRLF line ends, which are pinned; `* -text` in .gitattributes keeps git from changing them"
-        found.append(f"{shown(with_crlf[0])}{more}: {told}")
+        message = "CRLF line ends, which are pinned; `* -text` in .gitattributes keeps git from changing them"
+        found.append(f"{shown(with_crlf[0])}{more}: {message}")
     for path in sorted(folder.rglob("*")):
         if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
             submodule = " (a submodule? Its files must be copied here)" if (folder / ".gitmodules").exists() else ""
-            told = f"an empty folder, which git cannot hold: it is left out{submodule}; put a file in it to keep it"
-            found.append(f"{shown(path)}: {told}")
+            message = f"an empty folder, which git cannot hold: it is left out{submodule}; put a file in it to keep it"
+            found.append(f"{shown(path)}: {message}")
     return found
 
 
@@ -142,8 +142,8 @@ def _files(folder: Path) -> Iterator[tuple[Path, bytes | None]]:
     empty = True
     for path in sorted(folder.rglob("*")):
         if _GITS_OWN.fullmatch(path.name):
-            told = "a repository or submodule inside a fixture's tree; remove it, the fixture holds the files alone"
-            raise UsageError(f"{shown(path)}: {told}")
+            message = "a repository or submodule inside a fixture's tree; remove it, the fixture holds the files alone"
+            raise UsageError(f"{shown(path)}: {message}")
         if path.is_symlink():
             if path.name.lower() in _READ_BY_GIT:
                 raise UsageError(f"{shown(path)}: git takes no symbolic link for this; put the file itself here")

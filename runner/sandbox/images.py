@@ -100,12 +100,12 @@ class Images:
 
     def _packages(self, recipe: Recipe) -> tuple[InstalledPackage, ...]:
         """What is installed in an image's final stage: its own lock's packages and those of the images it stands on."""
-        found: set[InstalledPackage] = set()
+        installed_packages: set[InstalledPackage] = set()
         standing: Recipe | None = recipe
         while standing is not None:
-            found.update(packages(standing.folder))
+            installed_packages.update(packages(standing.folder))
             standing = self.recipes[standing.base] if standing.base else None
-        return tuple(sorted(found))
+        return tuple(sorted(installed_packages))
 
     def ensure(self, name: str, progress: Progress | None = None) -> ImageRef:
         """The image, built first where it is missing. Raises BuildError, UsageError."""

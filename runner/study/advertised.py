@@ -190,7 +190,7 @@ def _editor_state(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
         offered = [name for name in ("document", "documents", "nes") if run.handshake.capabilities.get(name)]
         if (seq := greeting(run)) is not None:
             evidence.append(run.frame(seq, "offered" if offered else "not offered", ", ".join(offered)))
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     return finding(
         study,
         "editor-state",

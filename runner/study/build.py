@@ -90,7 +90,7 @@ def build(directory: Path, published: Path | None = None) -> StudyFindings:
         excluded=excluded,
         not_pristine=marked,
         altered=altered,
-        verifier_flaky=[one.message for one in flaky(SweepDir.read(directory).latest().values())],
+        verifier_flaky=[workspace.message for workspace in flaky(SweepDir.read(directory).latest().values())],
     )
     # What a rule took from a raw log may be no Unicode.
     return StudyFindings.model_validate(repaired(whole.model_dump()))

@@ -73,7 +73,7 @@ class Column(StudyPart):
 
     def text(self, label: str) -> str:
         """What became of an action in all runs: `free`; `free/asked` where they differ; '': none reached it."""
-        return "/".join(dict.fromkeys(one.text for one in self.tried.get(label, [])))
+        return "/".join(dict.fromkeys(attempt.text for attempt in self.tried.get(label, [])))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -146,8 +146,8 @@ def column(arm: str, runs: list[LoadedRun]) -> Column:
     """One arm's runs."""
     tried: dict[str, list[ActionTried]] = {}
     for run in runs:
-        for one in tries(run):
-            tried.setdefault(one.label, []).append(one)
+        for attempt in tries(run):
+            tried.setdefault(attempt.label, []).append(attempt)
     first = runs[0].record
     return Column(
         arm=arm,
@@ -165,7 +165,7 @@ def tries(run: LoadedRun) -> Iterator[ActionTried]:
     """The settled, labelled actions of a run's own conversation, in order."""
     effects = _effects(run)
     results = as_object(run.program.get("results"))
-    patterns = {word: [re.compile(one) for one in as_list(results.get(word))] for word in ("rejected", "blocked")}
+    patterns = {word: [re.compile(result) for result in as_list(results.get(word))] for word in ("rejected", "blocked")}
     for action in actions(run):
         if action.label is None or action.subagent is not None or not action.settled:
             continue

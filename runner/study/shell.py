@@ -152,7 +152,7 @@ class _Reader:
             self.parts.append(Simple(part.program, part.does, paths))
 
     def _substitutions(self, node: Node) -> None:
-        """What a word runs to become a word."""
+        """Visit the command substitutions inside a word."""
         if node.type in ("command_substitution", "process_substitution"):
             self.visit(node)
             return
@@ -266,7 +266,7 @@ class _Reader:
         for index, word in enumerate(arguments):
             if word in table.FIND_RUNS:
                 until = next((n for n in range(index, len(arguments)) if arguments[n] in (";", "\\;", "+")), None)
-                run = [one for one in arguments[index + 1 : until] if one != "{}"]
+                run = [argument for argument in arguments[index + 1 : until] if argument != "{}"]
                 for part in self._meaning(run):
                     yield Simple(part.program, part.does)
 
@@ -380,7 +380,7 @@ def _operands(program: str, arguments: list[str]) -> tuple[Path, ...]:
     patterns = table.PATTERNS.get(program, 0)
     if program != "tr" and any(word in table.PATTERN_OPTIONS for word in arguments):
         patterns = 0
-    found: list[Path] = []
+    paths: list[Path] = []
     skip = False
     options = True
     for word in arguments:
@@ -392,9 +392,9 @@ def _operands(program: str, arguments: list[str]) -> tuple[Path, ...]:
             skip = word in values or (program in table.PATTERNS and word in table.PATTERN_OPTIONS)
         elif program == "[":
             if "/" in word:
-                found.append(Path(word))
+                paths.append(Path(word))
         elif patterns:
             patterns -= 1
         elif word != "-":
-            found.append(Path(word))
-    return tuple(found)
+            paths.append(Path(word))
+    return tuple(paths)

@@ -139,9 +139,9 @@ def candidates(base: str, catalog: Catalog, clients: Clients, good: str, bad: st
 def _family(base: str, catalog: Catalog) -> list[LoadedFile[Adapter]]:
     """The versions of an adapter that are there. Raises UsageError where there is none."""
     adapters = catalog.adapters()
-    family = [one for one in adapters if one.value.id.partition("@")[0] == base]
+    family = [adapter for adapter in adapters if adapter.value.id.partition("@")[0] == base]
     if not family:
-        names = sorted({one.value.id.partition("@")[0] for one in adapters})
+        names = sorted({adapter.value.id.partition("@")[0] for adapter in adapters})
         raise UsageError(f"there is no adapter {quoted(base)} in any version{suggest(base, names)}")
     return family
 
@@ -249,9 +249,9 @@ def scratch(catalog: Catalog, base: str) -> tuple[Path, IO[str]]:
 def _sources(catalog: Catalog, base: str) -> str:
     """Stands for all that versions of an adapter are made from."""
     digest = hashlib.sha256()
-    for one in _family(base, catalog):
-        folder = catalog.root / "images" / one.value.image
-        for path in (one.path, *sorted(path for path in folder.rglob("*") if path.is_file())):
+    for adapter in _family(base, catalog):
+        folder = catalog.root / "images" / adapter.value.image
+        for path in (adapter.path, *sorted(path for path in folder.rglob("*") if path.is_file())):
             digest.update(f"{path.relative_to(catalog.root)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

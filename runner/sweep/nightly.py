@@ -149,8 +149,9 @@ def _unexpected(result: SweepResult) -> int:
 
 
 def leave(judged: Judged, history_folder: Path, say: Say) -> None:
-    """Write the sweep's reports beside its records, and append it to the history: last, since that may be on another
-    disk, or in a cache that was brought back torn, and the reports must not be missed for it.
+    """Write the sweep's reports beside its records, then append the sweep to the history.
+
+    The history comes last: its disk or cache may be damaged, and then the reports are there all the same.
 
     verdicts.json, verdicts.csv, runs.csv, junit.xml, summary.md, report.html. Raises InfraError where the disk refuses.
     """

@@ -59,8 +59,8 @@ def pin(images: Images, adapters: Iterable[Adapter], say: Say, toolboxes: Iterab
     refs = dict(zip(folders, images.build(folders, say), strict=True))
     return ResolvedPins(
         images=refs,
-        schemas={one.image: images.schemas(one.image, one.acp_sdk) for one in adapters},
-        adapters={one.id: _pins(images, refs[one.image], one) for one in adapters},
+        schemas={adapter.image: images.schemas(adapter.image, adapter.acp_sdk) for adapter in adapters},
+        adapters={adapter.id: _pins(images, refs[adapter.image], adapter) for adapter in adapters},
     )
 
 
@@ -70,14 +70,14 @@ def check_packages(ref: ImageRef, adapter: Adapter) -> None:
     :raises BuildError: a version differs, or a package is not there.
     """
     held: dict[tuple[str, str], list[str]] = {}
-    for one in ref.packages:
-        held.setdefault((one.registry, canonical(one.name)), []).append(one.version)
+    for installed in ref.packages:
+        held.setdefault((installed.registry, canonical(installed.name)), []).append(installed.version)
     for package in adapter.packages:
         found = held.get((package.registry, canonical(package.name)), [])
         if package.version not in found:
-            told = f"holds {', '.join(found)}" if found else "does not hold it"
+            message = f"holds {', '.join(found)}" if found else "does not hold it"
             raise BuildError(
-                f"adapter {adapter.id} pins {package.name} {package.version}, image {ref.name} {told}; "
+                f"adapter {adapter.id} pins {package.name} {package.version}, image {ref.name} {message}; "
                 f"mend configs/adapters or images/{ref.name}"
             )
 
@@ -89,7 +89,9 @@ def _pins(images: Images, ref: ImageRef, adapter: Adapter) -> AdapterPins:
     digests = images.digests(ref.name, sorted(set(paths.values())))
     return AdapterPins(
         image=ref.name,
-        packages=[PackagePin(one.registry, one.name, one.version, one.integrity) for one in ref.packages],
+        packages=[
+            PackagePin(package.registry, package.name, package.version, package.integrity) for package in ref.packages
+        ],
         programs=_stated(images, ref, adapter),
         binaries={transport: Binary(path, digests[path]) for transport, path in paths.items()},
     )

@@ -79,8 +79,8 @@ def read_regular(path: Path, limit: int = WHOLE, *, links: bool = False) -> byte
         # A file may grow, or say that it is empty and be endless (/proc): what is read counts.
         data = file.read(limit + 1) if size <= limit else b""
     if size > limit or len(data) > limit:
-        told = f"it has {max(size, len(data)) // 10**6} MB; at most {limit // 10**6} MB are read of such a file"
-        raise NotRegular(path, told)
+        message = f"it has {max(size, len(data)) // 10**6} MB; at most {limit // 10**6} MB are read of such a file"
+        raise NotRegular(path, message)
     return data
 
 

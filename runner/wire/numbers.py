@@ -1,7 +1,7 @@
-"""Numbers from outside, read in one place: bounded, and what is no number of its kind is said with the field's name.
+"""Reads numbers that come from outside: each is bounded, and a value of the wrong kind is reported by its field.
 
 JSON has one number type, so `12.0` is a count. Python reads `1e999` as an infinity and integers of thousands of digits,
-which no other reader of a record has a word for; none of them gets further than here. Pure.
+which no other reader of a record can hold: both are refused here. Pure.
 """
 
 from __future__ import annotations

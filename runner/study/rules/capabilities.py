@@ -52,7 +52,7 @@ def no_capabilities(study: Study) -> ClaimFinding:
     for base, run in best:
         sets |= {standard(base), standard(run)}
         changed = _differences(base, run)
-        steady = [one for one in changed if one[0] not in unsteady[run.name]]
+        steady = [difference for difference in changed if difference[0] not in unsteady[run.name]]
         for what, here, there in steady:
             differences.append(f"{what}: {here} without, {there} with {_named(standard(run))}")
         varying += [what for what, *_ in changed if what in unsteady[run.name]]
@@ -122,9 +122,11 @@ def _ablation(study: Study) -> Table:
     cells = []
     for name, pairs in sorted(rows.items(), key=lambda row: (row[0] != "none", row[0])):
         changed = [[what for what, *_ in _differences(base, run)] for base, run in pairs]
-        shapes = sum("tool shape" not in one for one in changed)
-        effects = sum(not {"files", "tests"} & set(one) for one in changed)
-        moved = dict.fromkeys(what for one in changed for what in one if what not in ("tool shape", "files", "tests"))
+        shapes = sum("tool shape" not in difference for difference in changed)
+        effects = sum(not {"files", "tests"} & set(difference) for difference in changed)
+        moved = dict.fromkeys(
+            what for difference in changed for what in difference if what not in ("tool shape", "files", "tests")
+        )
         passed = sum(run.record.outcome == run.record.expect for _, run in pairs)
         share = [f"{count}/{len(pairs)}" for count in (passed, shapes, effects)]
         cells.append([name, *share, few(moved, 3) or "none"])

@@ -54,7 +54,7 @@ def _file(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
         if not strays:
             asked = next((ask.seq for ask in run.asks if ask.answer == "allow_always"), None)
             evidence += [] if asked is None else [run.frame(asked, "left nothing")]
-    names = Counter(one.what for one in evidence if one.shows == "left behind")
+    names = Counter(reference.what for reference in evidence if reference.shows == "left behind")
     outside = Counter(path for run in runs for path in run.outside if path.startswith(run.home) and "ignore" in path)
     return finding(
         study,

@@ -204,7 +204,7 @@ def _question(study: Study, identity: str, metric: str, pairs: Sequence[_Pair]) 
             "new": [value for _, value in new],
         }
         for side, found in ((name, new), (base_name, base)):
-            shown = {(one.run, one.shows) for one in evidence}
+            shown = {(reference.run, reference.shows) for reference in evidence}
             evidence += [
                 run.member(f"sampled.{metric}", side, f"{value:.1f}")
                 for run, value in found
@@ -231,16 +231,16 @@ def _question(study: Study, identity: str, metric: str, pairs: Sequence[_Pair]) 
     )
 
 
-def _ratio(names: str, found: RatioEstimate) -> tuple[str, list[str], Judgement]:
-    said = f"{names} {found.ratio:.3f} [{found.low:.3f}-{found.high:.3f}] at {100 * found.confidence:.1f} %"
-    if not found.low <= 1.0 <= found.high:
-        slower = "slower" if found.ratio > 1 else "faster"
-        by = sorted((abs(found.low - 1), abs(found.high - 1)))
+def _ratio(names: str, ratio: RatioEstimate) -> tuple[str, list[str], Judgement]:
+    said = f"{names} {ratio.ratio:.3f} [{ratio.low:.3f}-{ratio.high:.3f}] at {100 * ratio.confidence:.1f} %"
+    if not ratio.low <= 1.0 <= ratio.high:
+        slower = "slower" if ratio.ratio > 1 else "faster"
+        by = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
         return said, [f"{names}: {slower} by {100 * by[0]:.1f} to {100 * by[1]:.1f} %"], "does-not-hold"
-    if found.low < 1 - NEGLIGIBLE or found.high > 1 + NEGLIGIBLE:
-        low, high = 100 * (found.low - 1), 100 * (found.high - 1)
-        told = f"{names}: no difference shown, {low:+.1f} to {high:+.1f} % not excluded"
-        return said, [told], "holds-with-limits"
+    if ratio.low < 1 - NEGLIGIBLE or ratio.high > 1 + NEGLIGIBLE:
+        low, high = 100 * (ratio.low - 1), 100 * (ratio.high - 1)
+        message = f"{names}: no difference shown, {low:+.1f} to {high:+.1f} % not excluded"
+        return said, [message], "holds-with-limits"
     return f"{said}, no difference beyond {100 * NEGLIGIBLE:.0f} %", [], "holds"
 
 

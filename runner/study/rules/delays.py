@@ -26,7 +26,8 @@ def _late(run: LoadedRun, ask: Ask) -> bool:
 
 
 def _delayed(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
-    """Between an ask and its answer its call must not end, nor the model hear of it; then all is as at once."""
+    """Before the answer the call must not end, and the model must not hear of it; afterwards the result is that of an
+    immediate answer."""
     if not runs:
         return not_measured(study, "veto-delayed", "no run answers late")
     evidence: list[Reference] = []
@@ -46,9 +47,11 @@ def _delayed(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     at_once = list({run.name: run for _, run in pairs}.values())
     other = sorted({path for late, run in pairs for path, _ in _files(late) ^ _files(run)})
     evidence += [run.frame(run.prompt_seq, "answered at once") for run in at_once if run.prompt_seq is not None]
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     asked = counts["waited"] + counts["acted-early"]
-    bound = rate(len(set(early)), len({one.what for one in evidence if one.shows != "answered at once"}))
+    bound = rate(
+        len(set(early)), len({reference.what for reference in evidence if reference.shows != "answered at once"})
+    )
     outcomes = Counter(run.record.outcome for run in runs)
     said_delays = ", ".join(f"{plural(count, 'ask')} of {seconds} s" for seconds, count in sorted(delays.items()))
     end = "the same files as" if not other else "other files than"

@@ -83,7 +83,7 @@ def _subagent(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
             if update is not None and any(_names(update.body, parent) for parent in parents):
                 told += 1
                 evidence.append(run.frame(update.message.seq, "names its parent", action.what))
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     seen = counts["asked"] + counts["not-asked"]
     if not seen and not counts["hidden"]:
         return not_measured(study, "subagent", "no action of a sub-agent was settled")
@@ -218,7 +218,11 @@ def _elicitation(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
             run.frame(run.initialize_seq, "offered") for run in runs if run.initialize_seq is not None
         ]
     asked = len(
-        dict.fromkeys(run.name for run in runs if any(one.run == run.name and one.shows == "form" for one in evidence))
+        dict.fromkeys(
+            run.name
+            for run in runs
+            if any(reference.run == run.name and reference.shows == "form" for reference in evidence)
+        )
     )
     limits = [] if asked in (0, len(runs)) else ["not in every run"]
     if not forms and not tried:

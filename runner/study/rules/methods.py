@@ -85,7 +85,7 @@ def frames_of_a_run(study: Study) -> ClaimFinding:
     asked = of.agent.get("session/request_permission", 0)
     answered = sum(ask.answered_seq is not None for ask in shown.asks)
     evidence = [shown.frame(message.seq, _label(message)) for message in shown.conversation]
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     figures: dict[str, Any] = {
         **counts,
         "frames": of.frames,

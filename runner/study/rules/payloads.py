@@ -182,7 +182,7 @@ def _plan_thought(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
                 entry = next((e for e in run.journal.entries if e.kind == "main"), None)
                 evidence += [run.model(entry.seq, f"no {what}")] if entry is not None else []
             shown[what] += bool(seen)
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     missing = [what for what in scripted if not scripted[what]]
     return finding(
         study,

@@ -39,11 +39,11 @@ def _split(found: Iterable[Action]) -> tuple[list[Reference], list[str], int]:
     """One reference per distinct action (surfaced at least once, or never), those that are both, how many there are."""
     evidence, both = [], []
     units = distinct(found)
-    for one in units.values():
-        asked = [action for action in one if action.surfaced]
-        if asked and len(asked) < len(one):
+    for unit in units.values():
+        asked = [action for action in unit if action.surfaced]
+        if asked and len(asked) < len(unit):
             both.append(asked[0].what)
-        evidence.append(asked[0].reference(SURFACED) if asked else one[0].reference(SILENT))
+        evidence.append(asked[0].reference(SURFACED) if asked else unit[0].reference(SILENT))
     return evidence, both, len(units)
 
 
@@ -63,8 +63,8 @@ def _row(
     evidence, both, n = _split(found)
     if n == 0:
         return not_measured(study, identity, missing)
-    surfaced = sum(one.shows == SURFACED for one in evidence)
-    against = [one.what for one in evidence if one.shows != expected]
+    surfaced = sum(reference.shows == SURFACED for reference in evidence)
+    against = [reference.what for reference in evidence if reference.shows != expected]
     bound = rate(surfaced, n)
     verdict: Judgement = "holds" if not against else "holds-with-limits" if 2 * len(against) < n else "does-not-hold"
     limits = [f"{'surfaced' if expected == SILENT else 'not surfaced'}: {few(against, 8)}"] if against else []
@@ -119,7 +119,7 @@ def _project(study: Study, free: list[Action]) -> ClaimFinding:
 def _inspection(study: Study, free: list[Action]) -> ClaimFinding:
     inside = [action for action in _executes(free, "inspection") if action.outside() is False]
     outside = _split(a for a in _executes(free, "inspection") if a.outside() and not _links(a))[0]
-    asked = sum(one.shows == SURFACED for one in outside)
+    asked = sum(action.shows == SURFACED for action in outside)
     beyond = [f"outside cwd {asked} of {len(outside)} inspections are surfaced"] if outside else []
     return _row(
         study,
@@ -139,9 +139,9 @@ def _grants(study: Study, seen: list[Action]) -> ClaimFinding:
     if not granted:
         return not_measured(study, "standing-grants", "no run goes on with project code after an `always allow`")
     evidence = [a.reference(SURFACED if a.surfaced else SILENT) for a in granted]
-    silent = [one for one in evidence if one.shows == SILENT]
-    commands = {one.what for one in silent}
-    asked = [one.what for one in evidence if one.shows == SURFACED]
+    silent = [reference for reference in evidence if reference.shows == SILENT]
+    commands = {action.what for action in silent}
+    asked = [reference.what for reference in evidence if reference.shows == SURFACED]
     return finding(
         study,
         "standing-grants",

@@ -134,7 +134,7 @@ def _methods(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     untried = [name for name in _SESSION_METHODS if name in offered and name not in worked and name != "delete"]
     if untried and not any("fails" in limit for limit in limits):
         limits.append(f"offered, not tried: {', '.join(untried)}")
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     return finding(
         study,
         "session-methods",
@@ -178,7 +178,7 @@ def _load(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
             elif probe.answered_seq < seq < end:
                 evidence.append(run.frame(seq, f"{name}: after the answer", update.kind))
         evidence.append(run.frame(probe.answered_seq, f"{name}: answered"))
-    counts.update(one.shows for one in evidence)
+    counts.update(reference.shows for reference in evidence)
     if not counts["load: before the answer"]:
         against.append("load replays nothing before it answers")
     if counts["load: after the answer"]:

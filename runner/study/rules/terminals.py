@@ -24,19 +24,21 @@ def findings(study: Study) -> list[ClaimFinding]:
 def _created(run: LoadedRun) -> set[str]:
     """Ids of the terminals that the client created."""
     made = run.conversation.requests("agent", "terminal/create")
-    return {identity for one in made if (identity := as_text((one.result or {}).get("terminalId"))) is not None}
+    return {
+        identity for creation in made if (identity := as_text((creation.result or {}).get("terminalId"))) is not None
+    }
 
 
 def _items(runs: list[LoadedRun]) -> list[Reference]:
     """One reference per terminal content item: `foreign` where the client never created its terminal."""
-    found: list[Reference] = []
+    references: list[Reference] = []
     for run in runs:
         own = _created(run)
-        found += [
+        references += [
             run.frame(item.seq, "own" if item.terminal in own else "foreign", item.terminal)
             for item in terminal_items(run.conversation)
         ]
-    return found
+    return references
 
 
 def _commands(runs: list[LoadedRun]) -> int:
@@ -49,11 +51,11 @@ def _standard(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     if not commands:
         return not_measured(study, "terminal-standard", "no run with the terminal flag alone runs a command")
     evidence = _items(runs)
-    shown = {(one.run, one.what) for one in evidence}
+    shown = {(reference.run, reference.what) for reference in evidence}
     # What has no item is shown by the capabilities that were declared.
     evidence += [run.frame(run.initialize_seq, "declared") for run in runs if run.initialize_seq is not None]
-    own = sum(one.shows == "own" for one in evidence)
-    foreign = sum(one.shows == "foreign" for one in evidence)
+    own = sum(reference.shows == "own" for reference in evidence)
+    foreign = sum(reference.shows == "foreign" for reference in evidence)
     bound = rate(0, commands) if not shown else None
     return finding(
         study,
@@ -79,11 +81,13 @@ def _vendor(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
         return not_measured(study, "terminal-vendor", "no run declares a vendor key and runs a command")
     evidence = _items(runs)
     evidence += [run.frame(run.initialize_seq, "declared") for run in runs if run.initialize_seq is not None]
-    own = sum(one.shows == "own" for one in evidence)
-    foreign = sum(one.shows == "foreign" for one in evidence)
+    own = sum(reference.shows == "own" for reference in evidence)
+    foreign = sum(reference.shows == "foreign" for reference in evidence)
     limits = [f"{plural(own, 'item')} with a terminal that the client created"] if own and foreign else []
     keys = ", ".join(sorted({key for run in runs for key in vendor(run)}))
-    per_run = sorted(sum(one.run == run.name and one.shows != "declared" for one in evidence) for run in runs)
+    per_run = sorted(
+        sum(reference.run == run.name and reference.shows != "declared" for reference in evidence) for run in runs
+    )
     return finding(
         study,
         "terminal-vendor",

@@ -124,7 +124,7 @@ def _veto(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     stops = Counter(str(run.record.exact.get("stop_reason")) for run in runs)
     hit, n = _bound(disk)
     bound = rate(hit, n)
-    counts = Counter(one.shows for one in disk.evidence)
+    counts = Counter(reference.shows for reference in disk.evidence)
     return finding(
         study,
         "veto",
@@ -193,7 +193,7 @@ def _by_kind(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
                 limits.append(f"{action.kind} rejected, and yet changed: {few(wrong)}")
             else:
                 stopped.add(action.key)
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     bound = rate(len(units) - len(units & stopped), len(units))
     return finding(
         study,
@@ -254,7 +254,7 @@ def _detour(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
             if moved and not leave:
                 hit |= {way.key for way in silent or ways}
                 unasked.append(path)
-    counts = Counter(one.shows for one in evidence)
+    counts = Counter(reference.shows for reference in evidence)
     limits = [f"changed without leave: {few(unasked)}"] if unasked else []
     if counts["not-asked-again"] and not unasked:
         limits.append(f"not asked for again: {counts['not-asked-again']}; nothing changed by it")
@@ -283,7 +283,7 @@ def _undone(study: Study, identity: str, runs: list[LoadedRun], policy: str) -> 
         return not_measured(study, identity, f"no run {policy}")
     answers = {"cancelled"} if identity == "veto-cancelled" else {"never"}
     disk = _look(study, runs, answers, "unanswered" if answers == {"never"} else "cancelled")
-    counts = Counter(one.shows for one in disk.evidence)
+    counts = Counter(reference.shows for reference in disk.evidence)
     ends = Counter(str(run.record.exact.get("stop_reason") or run.record.outcome) for run in runs)
     hit, n = _bound(disk)
     bound = rate(hit, n)

@@ -38,9 +38,9 @@ def offered(initialized: Mapping[str, Any]) -> list[Method]:
     """The methods of an initialize result; entries without an id are none."""
     listed = initialized.get("authMethods")
     return [
-        Method(one["id"], one["type"] if isinstance(one.get("type"), str) else _PLAIN)
-        for one in (listed if isinstance(listed, list) else [])
-        if isinstance(one, Mapping) and isinstance(one.get("id"), str)
+        Method(method["id"], method["type"] if isinstance(method.get("type"), str) else _PLAIN)
+        for method in (listed if isinstance(listed, list) else [])
+        if isinstance(method, Mapping) and isinstance(method.get("id"), str)
     ]
 
 

@@ -50,7 +50,7 @@ def gemini_stream_json(lines: Lines, kinds: Kinds) -> CliResult:
         stream.no_result()
         result = {}
     stats = as_object(result.get("stats"))
-    models = [as_object(one) for one in as_object(stats.get("models")).values()] or [stats]
+    models = [as_object(model) for model in as_object(stats.get("models")).values()] or [stats]
     main = max(models, key=lambda one: stream.numbers.count(one.get("total_tokens"), "stats.total_tokens") or 0)
     return _result(
         "gemini-stream-json",
@@ -164,8 +164,8 @@ def vibe_streaming(lines: Lines, kinds: Kinds) -> CliResult:
         match line.get("type"):
             case "message" if line.get("role") == "assistant":
                 result_ns = t_ns
-                for one in as_list(line.get("content")):
-                    stream.spoken.append(as_text(as_object(one).get("text")) or "")
+                for part in as_list(line.get("content")):
+                    stream.spoken.append(as_text(as_object(part).get("text")) or "")
             case "effect":
                 state, detail = as_object(line.get("state")), as_object(line.get("detail"))
                 kind = families.get(as_text(detail.get("kind")) or "")
@@ -190,8 +190,8 @@ def cline_json(lines: Lines, kinds: Kinds) -> CliResult:
         elif event.get("contentType") == "tool":
             stream.called(event.get("toolCallId"), event.get("toolName"), t_ns)
             if event.get("type") == "content_end":
-                outputs = [as_object(one) for one in as_list(event.get("output"))]
-                failed = bool(event.get("error")) or any(one.get("success") is False for one in outputs)
+                outputs = [as_object(item) for item in as_list(event.get("output"))]
+                failed = bool(event.get("error")) or any(output.get("success") is False for output in outputs)
                 stream.ended(event.get("toolCallId"), failed=failed)
         elif event.get("contentType") == "text" and event.get("type") == "content_end":
             stream.spoken.append(as_text(event.get("text")) or "")

@@ -207,7 +207,7 @@ def usage_of(numbers: Numbers, counts: dict[str, Any], field: str, *keys: str) -
     numbers.total(found, field)
     if len(numbers.faults) > faults or (found[0] is None and found[1] is None):
         return None
-    return CliUsage(*(one or 0 for one in found))
+    return CliUsage(*(finding or 0 for finding in found))
 
 
 def number_findings(numbers: Numbers) -> list[Finding]:
@@ -220,7 +220,7 @@ def kept(value: Any, depth: int = _KEPT_DEPTH) -> Any:
     if isinstance(value, str):
         return value[:_KEPT_TEXT]
     if isinstance(value, list):
-        return [kept(one, depth - 1) for one in value[:_KEPT_ITEMS]] if depth else []
+        return [kept(part, depth - 1) for part in value[:_KEPT_ITEMS]] if depth else []
     if isinstance(value, dict):
         return {name: kept(one, depth - 1) for name, one in list(value.items())[:_KEPT_ITEMS]} if depth else {}
     return value

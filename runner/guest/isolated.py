@@ -24,7 +24,7 @@ _CAP_BYTES = 512 << 20
 _CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_code.py")
 
 
-class TestsPlace(NamedTuple):
+class PlaceOfTests(NamedTuple):
     """Where the tests are. Nobody but root and the tests' group comes below `root`."""
 
     root: str
@@ -53,14 +53,14 @@ class TestsPlace(NamedTuple):
 
 
 @contextlib.contextmanager
-def laid_apart(root: str, archive: bytes, workspace: str, env: Mapping[str, str]) -> Iterator[TestsPlace]:
+def laid_apart(root: str, archive: bytes, workspace: str, env: Mapping[str, str]) -> Iterator[PlaceOfTests]:
     """The tests in their place and the launcher at work; afterwards no process of the code is left.
 
     Raises OpError `bad_archive`, and `not_root` where the guest is not root: the tests would not be apart.
     """
     if not settled():
         raise OpError("not_root", "isolated tests need a guest that is root")
-    place = TestsPlace(root)
+    place = PlaceOfTests(root)
     code = Untrusted()
 
     def start_code(argv: Sequence[str], streams: tuple[int, int, int]) -> int:
@@ -84,7 +84,7 @@ def laid_apart(root: str, archive: bytes, workspace: str, env: Mapping[str, str]
         launcher.stop()
 
 
-def _lay(place: TestsPlace, archive: bytes) -> None:
+def _lay(place: PlaceOfTests, archive: bytes) -> None:
     for folder, mode in ((place.root, 0o750), (place.tests, 0o750), (place.home, 0o770)):
         os.mkdir(folder)
         os.chmod(folder, mode)

@@ -13,7 +13,7 @@ import docker
 import pytest
 
 from runner.sandbox.images import Images
-from tests.engine.guest_harness import Guest, guest_volume, running_guest, tree_archive
+from tests.engine.guest.harness import Guest, guest_volume, running_guest, tree_archive
 from tests.engine.lab import AGENTS
 
 pytestmark = pytest.mark.engine

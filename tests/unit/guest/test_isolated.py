@@ -8,13 +8,13 @@ import pytest
 from runner.guest import verify
 from runner.guest.channel import OpError
 from runner.guest.fixture import Layout
-from runner.guest.isolated import TestsPlace
+from runner.guest.isolated import PlaceOfTests
 from tests.unit.guest.recorder import Recorder, files_tar
 
 
 def test_the_tests_environment_is_their_own() -> None:
     code = {"PATH": "/bin", "HOME": "/home/agent", "TMPDIR": "/home/agent/tmp", "USER": "agent", "TZ": "UTC"}
-    assert TestsPlace("/apart").environment(code, "/workspace/fx") == {
+    assert PlaceOfTests("/apart").environment(code, "/workspace/fx") == {
         "PATH": "/bin",
         "TZ": "UTC",
         "HOME": "/apart/home",

@@ -1,6 +1,6 @@
 """The proofs on a workspace made here: true as prepared, and false for every single thing that is then done to it.
 
-The proofs of network, user and privileges are true only in the sandbox: tests/engine/test_guest.py.
+The proofs of network, user and privileges are true only in the sandbox: tests/engine/guest.
 """
 
 from __future__ import annotations

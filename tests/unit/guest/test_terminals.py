@@ -1,4 +1,4 @@
-"""The pure parts; terminals at work are in tests/engine/test_guest.py and test_main.py."""
+"""The pure parts; terminals at work are in tests/engine/guest and test_main.py."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from docker.types import LogConfig
 
 from runner.sandbox.container import GUEST_CAPABILITIES, GUEST_USER
 
-GUEST = Path(__file__).resolve().parents[2] / "runner" / "guest"
+GUEST = Path(__file__).resolve().parents[3] / "runner" / "guest"
 BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=100,interval=0.02"]
 #: Its own: neither the agent nor a helper can trace or kill the bridge.
 BRIDGE_USER = "65532:65532"

@@ -9,7 +9,7 @@ import docker
 import pytest
 
 from runner.sandbox.images import Images
-from tests.engine.guest_harness import Guest, guest_volume, running_guest
+from tests.engine.guest.harness import Guest, guest_volume, running_guest
 
 pytestmark = pytest.mark.engine
 

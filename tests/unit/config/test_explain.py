@@ -72,7 +72,7 @@ def lines(tmp_path: Path, model: type[Config], text: str) -> list[str]:
             [
                 (
                     "1: unknown key 'zzzz'; valid: title, adapters, repeat, warmup, starts, infra_attempts, knobs, "
-                    "ask_registries, compare"
+                    "ask_registries, published, compare"
                 ),
                 "8: 'jobs' must be more than 0, not 0",
                 "9: 'seed' must be a whole number, not the text 'x'",

@@ -23,7 +23,8 @@ _SIZE = 4
 def main(argv: list[str]) -> int:
     if len(argv) < 2:
         return _refuse("usage: run-code ARGV...")
-    for fd in (1, 2):
+    # Standard input too: a test may have put its own output there, and one can write to it.
+    for fd in (0, 1, 2):
         if _is_the_tests(fd):
             return _refuse(f"descriptor {fd} is the tests' own output: give the code a pipe, a file or /dev/null")
     words = b"".join(os.fsencode(word) + b"\0" for word in argv[1:])

@@ -126,6 +126,20 @@ def test_the_tests_own_output_is_not_handed_over(place: Place, stream: str) -> N
     assert place.started == []
 
 
+def test_nor_is_it_under_the_name_of_standard_input(place: Place) -> None:
+    """`0<&1`: what is open for writing can be written to, whatever its number."""
+    script = (
+        "import subprocess, sys\n"
+        "done = subprocess.run(sys.argv[1:], stdin=sys.stdout, stdout=subprocess.PIPE, stderr=subprocess.PIPE)\n"
+        "sys.exit(done.returncode)\n"
+    )
+    argv = [sys.executable, "-c", script, *place.argv("sh", "-c", "echo '# pass 3' >&0")]
+    done = subprocess.run(argv, capture_output=True, timeout=20, check=False)
+    assert done.returncode == 126
+    assert b"# pass" not in done.stdout
+    assert place.started == []
+
+
 def test_another_user_is_not_served(tmp_path: Path) -> None:
     place = Place(tmp_path, os.geteuid() + 1)
     try:

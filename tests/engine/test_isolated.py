@@ -121,10 +121,17 @@ def test_a_test_without_end_is_stopped_with_its_code(engine: docker.DockerClient
     assert "did not end within 2 s" in ends.reason
 
 
-def test_a_test_that_hands_over_its_own_output_is_told_so(engine: docker.DockerClient) -> None:
+@pytest.mark.parametrize(
+    ("line", "streams"),
+    [
+        ("echo '# pass 3'", "stderr=subprocess.PIPE"),
+        ("echo '# pass 3' >&0", "stdin=1, stdout=2, stderr=subprocess.PIPE"),
+    ],
+)
+def test_a_test_that_hands_over_its_own_output_is_told_so(engine: docker.DockerClient, line: str, streams: str) -> None:
     ends = judged(
         engine,
-        "done = subprocess.run([os.environ['ACPBENCH_RUN_CODE'], 'echo', '# pass 3'], stderr=subprocess.PIPE)\n"
+        f"done = subprocess.run([os.environ['ACPBENCH_RUN_CODE'], 'sh', '-c', {line!r}], {streams})\n"
         "print(done.stderr.decode()); sys.exit(done.returncode)\n",
     )
     assert ends.verdict is not None

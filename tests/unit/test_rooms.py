@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,38 @@ def test_no_module_stands_outside_a_room() -> None:
 def test_every_room_says_what_it_is_for() -> None:
     rooms = sorted(RUNNER.rglob("__init__.py"))
     assert [str(path.relative_to(ROOT)) for path in rooms if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def imports_of(path: Path) -> Iterator[list[str]]:
+    """Dotted names below `runner` that a file imports, as [room, module, ...]."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[1:] for name in node.names if name.name.startswith("runner."))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "runner":
+            parts = (node.module or "").split(".")[1:]
+            folder = RUNNER.joinpath(*parts)
+            yield from ([*parts, name.name] for name in node.names) if folder.is_dir() else [parts]
+
+
+ROOMS = sorted(path.parent.name for path in RUNNER.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_names_what_others_import_and_what_it_imports(room: str) -> None:
+    tree = ast.parse((RUNNER / room / "__init__.py").read_text("utf-8"))
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    public = ast.literal_eval(assigned[0].value) if assigned else []
+    used, imported = set(), set()
+    for path in RUNNER.rglob("*.py"):
+        own = path.relative_to(RUNNER).parts[0] == room
+        for parts in imports_of(path):
+            if own and parts[0] in ROOMS and parts[0] != room:
+                imported.add(parts[0])
+            elif not own and parts[0] == room and len(parts) == 2:
+                used.add(parts[1])
+    assert public == sorted(used)
+    stated = (ast.get_docstring(tree) or "").rpartition("Imports ")[2]
+    assert re.findall(r"`(\w+)`", stated) == sorted(imported)
 
 
 def lengths() -> Iterator[tuple[str, int, int]]:

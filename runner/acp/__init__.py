@@ -5,4 +5,4 @@ Imports `config`, `wire`.
 """
 
 #: Modules that other rooms import; all others are this room's own.
-__all__ = ["buffers", "client", "elicit", "events", "findings", "gates", "policy", "schema", "state", "toolcalls"]
+__all__ = ["buffers", "client", "elicit", "events", "findings", "methods", "policy", "schema", "state", "toolcalls"]

@@ -55,7 +55,7 @@ class LocalProtocolError(InfraError):
 
 
 class Client:
-    """One connection. `capabilities` is sent as clientCapabilities and gates what the agent may call."""
+    """One connection. `capabilities` is sent as clientCapabilities and decides what the agent may call."""
 
     def __init__(self, capabilities: Mapping[str, Any], *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._state = ConnectionState(capabilities)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from runner.acp import findings as f
-from runner.acp import gates
+from runner.acp import methods
 from runner.acp.events import (
     ClientRequest,
     Event,
@@ -58,13 +58,13 @@ def _note_oddities(state: ConnectionState, message: jsonrpc.Request, seq: int) -
 
 def _refusal(state: ConnectionState, method: str, params: Any) -> tuple[int, str, str] | None:
     """Code, finding and words where the request is not to be served; None where it is."""
-    if method not in gates.METHODS:
+    if method not in methods.METHODS:
         finding = f.EXTENSION_REQUEST if method.startswith("_") else f.UNKNOWN_METHOD
         return jsonrpc.METHOD_NOT_FOUND, finding, f"no such method: {method}"
-    path = gates.gate(method, params)
-    if path is not None and not gates.declared(state.capabilities, path):
+    path = methods.needed_capability(method, params)
+    if path is not None and not methods.declared(state.capabilities, path):
         return jsonrpc.METHOD_NOT_FOUND, f.UNDECLARED_METHOD, f"{method} needs {path}, which was not declared"
-    problem = gates.bad_param(method, params)
+    problem = methods.bad_param(method, params)
     return None if problem is None else (jsonrpc.INVALID_PARAMS, f.BAD_PARAMS, f"{method}: {problem}")
 
 
@@ -118,7 +118,7 @@ def on_notification(state: ConnectionState, message: jsonrpc.Notification, stamp
     if method == "$/cancel_request":
         return [_on_cancel_request(state, params, stamp)]
     if method == "elicitation/complete":
-        if not gates.declared(state.capabilities, "elicitation.url"):
+        if not methods.declared(state.capabilities, "elicitation.url"):
             state.note(f.UNDECLARED_METHOD, f"{method} needs elicitation.url, which was not declared", stamp.seq)
     elif not method.startswith(("_", "$/")):
         state.note(f.UNKNOWN_NOTIFICATION, f"no such notification: {method}", stamp.seq)
@@ -133,8 +133,8 @@ def _on_update(state: ConnectionState, params: Any, stamp: Stamp) -> list[Event]
         state.note(f.BAD_PARAMS, "session/update without sessionId, update or sessionUpdate", stamp.seq)
         return []
     phase = _phase(state, session_id, kind, stamp.seq)
-    capability = gates.UPDATES.get(kind)
-    if capability is not None and not gates.declared(state.capabilities, capability):
+    capability = methods.UPDATES.get(kind)
+    if capability is not None and not methods.declared(state.capabilities, capability):
         state.note(f.UNDECLARED_UPDATE, f"{kind} needs {capability}, which was not declared", stamp.seq)
     source = _SOURCES.get(kind)
     if source is not None and not _replays(state, session_id):
@@ -167,7 +167,7 @@ def _phase(state: ConnectionState, session_id: str, kind: str, seq: int) -> Phas
         return "early"
     session = state.sessions.get(session_id)
     if session is not None:
-        if session.phase == "late" and kind in gates.TURN_KINDS:
+        if session.phase == "late" and kind in methods.TURN_KINDS:
             state.note(f.LATE_UPDATE, f"{kind} after the prompt's response", seq)
         return session.phase
     if opening:

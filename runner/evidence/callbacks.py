@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runner.acp.gates import METHODS, declared, gate
+from runner.acp.methods import METHODS, declared, needed_capability
 from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.intervals import Span
 from runner.wire.jsonrpc import error_code
@@ -59,7 +59,7 @@ def callbacks(conversation: Conversation) -> list[Callback]:
 def _declared(method: str, params: dict[str, Any], capabilities: dict[str, Any]) -> bool | None:
     if method not in METHODS:
         return None
-    path = gate(method, params)
+    path = needed_capability(method, params)
     return path is None or declared(capabilities, path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from runner.acp.gates import TURN_KINDS
+from runner.acp.methods import TURN_KINDS
 from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.intervals import ms
 from runner.evidence.messages import Message

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runner.acp.gates import TURN_KINDS
+from runner.acp.methods import TURN_KINDS
 from runner.evidence.conversation import Conversation, computed_once
 from runner.evidence.messages import CHUNKS, Message, Party, Update
 from runner.wire.values import as_text

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from runner.acp.gates import declared
+from runner.acp.methods import declared
 from runner.evidence.metrics import is_information
 from runner.evidence.tally import tally
 from runner.study.model import ClaimFinding, Reference, Table

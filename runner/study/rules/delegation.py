@@ -7,7 +7,7 @@ import posixpath
 from collections import Counter
 from typing import Any
 
-from runner.acp.gates import declared
+from runner.acp.methods import declared
 from runner.evidence.callbacks import callbacks
 from runner.study.actions import Action, actions
 from runner.study.boundary_actions import carried

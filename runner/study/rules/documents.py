@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from runner.acp.gates import declared
+from runner.acp.methods import declared
 from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study

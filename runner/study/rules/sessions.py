@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from runner.acp.gates import TURN_KINDS
+from runner.acp.methods import TURN_KINDS
 from runner.evidence.messages import Update
 from runner.records.schema import Probe
 from runner.study.actions import actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.acp.gates import declared
+from runner.acp.methods import declared
 from runner.evidence.toolcalls import terminal_items
 from runner.study.actions import actions, distinct
 from runner.study.model import ClaimFinding, Reference

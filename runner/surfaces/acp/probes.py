@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runner.acp.events import PeerError
-from runner.acp.gates import TURN_KINDS
+from runner.acp.methods import TURN_KINDS
 from runner.config.surface import Probe as Wanted
 from runner.errors import AgentError, PhaseTimeout
 from runner.records.schema import Probe, Turn

@@ -1,4 +1,4 @@
-"""Requests and notifications of the agent: the gates, the phases, cancellation, and what is out of order."""
+"""Requests and notifications of the agent: what was declared, the phases, cancellation, and what is out of order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.acp import gates
+from runner.acp import methods
 from runner.acp.events import ClientRequest, Notified, PermissionRequest, Refused, RequestCancelled, SessionUpdate
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_an_undeclared_method_is_refused(bare: Peer, method: str) -> None:
 
 
 def test_the_table_of_gates_is_tested_whole() -> None:
-    assert set(PARAMS) | {"session/request_permission"} == set(gates.METHODS) == set(gates.PARAMS)
+    assert set(PARAMS) | {"session/request_permission"} == set(methods.METHODS) == set(methods.PARAMS)
 
 
 @pytest.mark.parametrize(
@@ -242,14 +242,14 @@ def test_a_tool_call_that_is_replayed_happened_before(peer: Peer, method: str) -
 
 
 def test_updates_need_the_capability_they_are_gated_by(bare: Peer) -> None:
-    for kind in sorted(gates.UPDATES):
+    for kind in sorted(methods.UPDATES):
         (event,) = bare.update(kind)
         assert isinstance(event, SessionUpdate)
-    assert bare.found() == ["undeclared-update"] * len(gates.UPDATES)
+    assert bare.found() == ["undeclared-update"] * len(methods.UPDATES)
 
 
 def test_declared_and_unknown_updates_are_no_finding(peer: Peer) -> None:
-    for kind in [*sorted(gates.UPDATES), "never_heard_of"]:
+    for kind in [*sorted(methods.UPDATES), "never_heard_of"]:
         (event,) = peer.update(kind, x=1)
         assert isinstance(event, SessionUpdate)
         assert (event.kind, event.update["x"]) == (kind, 1)

@@ -109,7 +109,7 @@ def declared(capabilities: Mapping[str, Any], path: str) -> bool:
     return value is True or isinstance(value, Mapping)
 
 
-def gate(method: str, params: Any) -> str | None:
+def needed_capability(method: str, params: Any) -> str | None:
     """The capability path that `method` (one of METHODS) needs with these params; None: none."""
     path = METHODS[method]
     if path is None or "{mode}" not in path:

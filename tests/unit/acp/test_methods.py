@@ -1,4 +1,4 @@
-"""The capability gates as data."""
+"""Methods, and the capabilities that they need, as data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.acp.gates import METHODS, PARAMS, UPDATES, bad_param, declared, gate
+from runner.acp.methods import METHODS, PARAMS, UPDATES, bad_param, declared, needed_capability
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_declared(capabilities: dict[str, Any], path: str, expected: bool) -> No
     ],
 )
 def test_an_elicitation_s_gate_is_its_mode(params: Any, path: str) -> None:
-    assert gate("elicitation/create", params) == path
+    assert needed_capability("elicitation/create", params) == path
 
 
 def test_every_update_gate_is_a_path_that_can_be_declared() -> None:

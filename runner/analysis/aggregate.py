@@ -9,6 +9,7 @@ from typing import Any
 from runner.analysis import flaky
 from runner.analysis.report import TIMES_LEFT_OUT, Arm, Exact, Report, Warning, same
 from runner.analysis.samples import MIN_RUNS, summary
+from runner.config.outcome import UNMEASURED
 from runner.config.plan import FRESH, Cell
 from runner.evidence import cost, metrics
 from runner.evidence.work import UNTIMED
@@ -17,8 +18,6 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.wire.numbers import measure
 
-#: Outcomes after which a run says nothing about its agent.
-_UNMEASURED = frozenset({"aborted", "infra"})
 #: Models under which counts are exact; under any other they vary of themselves and are sampled.
 _REPEATABLE = ("scripted/", "replay/")
 
@@ -71,7 +70,7 @@ def _arm(
     planned = [cell for cell in cells if not cell.warmup]
     ended = {cell.name: attempts[cell.name][-1] for cell in planned if cell.name in attempts}
     measured = [
-        ended[cell.name] for cell in planned if cell.name in ended and ended[cell.name].outcome not in _UNMEASURED
+        ended[cell.name] for cell in planned if cell.name in ended and ended[cell.name].outcome not in UNMEASURED
     ]
     outcomes = {cell.name: ended[cell.name].outcome if cell.name in ended else MISSING for cell in planned}
     exact = _exact(measured)

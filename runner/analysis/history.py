@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.analysis import stats
+from runner.config.outcome import UNMEASURED
 from runner.errors import UsageError
 from runner.records.disk import disk_error
 from runner.records.schema import Record
@@ -48,8 +49,6 @@ _QUERIED = ("started_at", "directory", "night", "arm", "adapter", "machine", "re
 _NIGHT, _RUNS = b"acpbench.night", b"acpbench.runs"
 #: How `default_directory` ends a name.
 _DATED = re.compile(r"-\d{8}T\d{6}Z-[0-9a-f]{4}$")
-#: Outcomes after which a run says nothing about its agent.
-_UNMEASURED = ("aborted", "infra")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def append(history: Path, sweep: SweepDir, left_out: LeftOut | None = None) -> P
     measured = [
         record
         for cell in sweep.cells
-        if not cell.warmup and (record := latest.get(cell.name)) is not None and record.outcome not in _UNMEASURED
+        if not cell.warmup and (record := latest.get(cell.name)) is not None and record.outcome not in UNMEASURED
     ]
     known = _known(history, records)
     fresh = [record for record in measured if run_hash(record) not in known]

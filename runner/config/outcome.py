@@ -9,6 +9,15 @@ PRECEDENCE = (
     "aborted", "infra", "timeout", "agent-error", "protocol-violation", "model-script", "task-failed", "passed",
 )  # fmt: skip
 
+#: Outcomes after which a run says nothing of its agent: it is in no figure, and an agent is not waited for.
+UNMEASURED = frozenset({"aborted", "infra"})
+#: Those of them that are tried again.
+TRIED_AGAIN = frozenset({"infra"})
+#: Those in which the script did not fit say nothing of what an agent does with it.
+OFF_SCRIPT = UNMEASURED | {"model-script"}
+#: Outcomes that a verdict stands behind.
+JUDGED = frozenset({"task-failed", "passed"})
+
 #: Deadlines after which a run goes on.
 _ENDLESS = frozenset({"quiet", "mcp_connected"})
 

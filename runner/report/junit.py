@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from runner.analysis import flaky
 from runner.analysis.comparison import Compared, MetricVerdict
+from runner.config.outcome import JUDGED
 from runner.config.plan import Cell
 from runner.records.outcome import MISSING
 from runner.records.schema import Record
@@ -70,7 +71,7 @@ def _cell(cell: Cell, record: Record | None, unsteady: str | None) -> Case:
     note = f"; {flaky.ID}: {unsteady}" if unsteady is not None else ""
     if record.outcome == cell.expect:
         return Case(cell.arm, name, seconds, said=f"{record.outcome} at attempt {record.attempt}{note}")
-    kind = "failure" if record.outcome in ("task-failed", "passed") else "error"
+    kind = "failure" if record.outcome in JUDGED else "error"
     message = f"ended {record.outcome}, expected {cell.expect}" + (f": {record.reason}" if record.reason else "")
     if unsteady is not None and kind == "failure":
         return Case(cell.arm, name, seconds, ("error", flaky.ID, message + note))

@@ -17,6 +17,8 @@ _OF_REPORT: dict[str, Callable[[Report], str]] = {
     "html": html.render,
     "annotations": github.of_report,
 }
+#: All of them; those not above need the runs themselves.
+REPORT_FORMS = (*_OF_REPORT, "junit", "csv")
 
 
 def render(sweep: SweepDir, form: str) -> str:

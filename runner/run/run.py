@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from runner.config.outcome import UNMEASURED
 from runner.config.plan import Cell
 from runner.errors import InfraError, LastingError, RunError
 from runner.gateway.container import socket_name
@@ -210,7 +211,7 @@ class Run:
             self._release()
 
     def _release(self) -> None:
-        failed = any(error.outcome in ("infra", "aborted") for error in self._observed.errors)
+        failed = any(error.outcome in UNMEASURED for error in self._observed.errors)
         self._agent.release(ours_failed=failed)
 
     # record

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.acp.toolcalls import ToolCall
+from runner.config.outcome import OFF_SCRIPT
 from runner.errors import InfraError, UsageError
 from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import Handshake, handshake
@@ -29,9 +30,6 @@ from runner.text.encoding import repaired
 from runner.text.files import is_there, read_regular, unreadable
 from runner.wire.log import read_frames
 from runner.wire.values import as_list, as_object, as_text
-
-#: Outcomes after which a run says nothing about its agent.
-UNMEASURED = frozenset({"aborted", "infra", "model-script"})
 
 
 @dataclass(frozen=True)
@@ -291,7 +289,7 @@ def load(directory: Path) -> LoadedStudies:
             excluded[cell.name] = "never ran"
             continue
         name = f"runs/{cell.name}/{record.attempt}"
-        if record.outcome in UNMEASURED:
+        if record.outcome in OFF_SCRIPT:
             excluded[name] = f"{record.outcome}: {record.reason}" if record.reason else record.outcome
             continue
         if bodies := record.cut.get("model_bodies"):

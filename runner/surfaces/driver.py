@@ -18,6 +18,7 @@ from typing import Any
 from runner.acp.buffers import MediatedWrite
 from runner.config.adapter import Adapter, Launch, Session
 from runner.config.knobs import Deadlines
+from runner.config.outcome import UNMEASURED
 from runner.config.policy import Policy
 from runner.config.surface import OpenBuffer, Surface
 from runner.errors import AgentError, InfraError, PhaseTimeout, RunError
@@ -219,7 +220,7 @@ class Driver(ABC):
         self.context.pipe.close_stdin()
         if any(isinstance(error, GuestGone | GuestSilent) for error in self.result.errors):
             return  # nobody is there to tell or to end anything; the container is removed whole
-        stopped = any(error.outcome in ("aborted", "infra") for error in self.result.errors)
+        stopped = any(error.outcome in UNMEASURED for error in self.result.errors)
         for word, seconds in (
             ("itself", 0.0 if stopped else limits.exit),
             ("terminate", 0.0 if stopped else limits.terminate),

@@ -16,6 +16,7 @@ from runner.analysis.aggregate import build
 from runner.analysis.report import Report
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import LoadedSweep
+from runner.config.outcome import TRIED_AGAIN, UNMEASURED
 from runner.config.plan import FRESH, Cell, remaining, units
 from runner.errors import InfraError, Interrupted, UsageError
 from runner.gateway import capture
@@ -39,7 +40,6 @@ from runner.sweep.resources import SweepResources, pin
 
 #: Bytes that must be free where results go before a sweep starts.
 _ROOM = 200 * 10**6
-_FINAL_NOT = ("infra", "aborted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _directory(loaded: LoadedSweep, cells: Sequence[Cell], options: Options, res
 
 def _finished(out: SweepDir) -> set[str]:
     """Cells whose last attempt stands: what ended `infra` or `aborted` is tried again."""
-    return {name for name, record in out.latest().items() if record.outcome not in _FINAL_NOT}
+    return {name for name, record in out.latest().items() if record.outcome not in UNMEASURED}
 
 
 class _Sweep:
@@ -234,7 +234,7 @@ class _Sweep:
             self._progress.done(cell)
 
     def _again(self, record: Record | None) -> bool:
-        return record is not None and record.outcome == "infra" and record.cell not in self._hopeless
+        return record is not None and record.outcome in TRIED_AGAIN and record.cell not in self._hopeless
 
     def _attempt(self, cell: Cell, kept: ReusedContainer | None) -> Record | None:
         if self._stopped:

@@ -12,8 +12,10 @@ import pyarrow.parquet
 import pytest
 
 import runner.run.record
+from runner.cli.findings import Format
 from runner.cli.main import run
 from runner.records.store import SweepDir
+from runner.report.render import REPORT_FORMS
 from runner.text.encoding import original
 from tests.engine.api import Reply, answer, serving
 from tests.engine.lab import Act, Lab, attempt, packed, repaired
@@ -90,8 +92,8 @@ def test_a_night_with_text_that_is_no_unicode_is_whole(
         assert record.agent is not None
         assert record.agent.survivors == [r"c\udce9 60"]
     for verb, forms in {
-        "report": ("table", "markdown", "json", "junit", "html", "csv", "annotations"),
-        "findings": ("table", "markdown", "json"),
+        "report": REPORT_FORMS,
+        "findings": tuple(Format),
     }.items():
         for form in forms:
             file = out / f"{verb}.{form}"

@@ -15,10 +15,12 @@ import pyarrow.parquet
 import pytest
 
 from runner.analysis import history
+from runner.cli.findings import Format
 from runner.cli.main import run
 from runner.gateway.cassette import dump, tape_of
 from runner.records.store import SweepDir
 from runner.redaction import redact
+from runner.report.render import REPORT_FORMS
 from runner.sweep.resources import SweepResources
 from runner.wire.log import read_frames
 from tests.engine.api import Reply, answer, serving
@@ -154,10 +156,10 @@ def test_nothing_that_a_run_leaves_says_the_key(
     out = result.directory
     history.append(tmp_path / "history", SweepDir.read(out))
     root = ["--root", str(lab.root)]
-    for form in ("table", "markdown", "json", "junit", "html", "csv", "annotations"):
+    for form in REPORT_FORMS:
         run([*root, "report", str(out), "--format", form, "-o", str(out / f"made.{form}")])
         run([*root, "report", str(out), "--format", form])
-    for form in ("table", "markdown", "json"):
+    for form in Format:
         run([*root, "findings", str(out), "--format", form, "-o", str(out / f"findings.{form}")])
     for attempt in (out / "runs").glob("*/1"):
         run([*root, "frames", str(attempt), "--with-model"])

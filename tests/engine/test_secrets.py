@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+from runner.cli.findings import Format
 from runner.cli.main import run
+from runner.report.render import REPORT_FORMS
 from tests.engine.api import serving
 from tests.engine.lab import Act, Lab, repaired
 from tests.engine.spy import Spy, files_with
@@ -28,8 +30,8 @@ LOOKS = (
 #: No key, and in the agent's environment: what is looked for the same way and must be found.
 CONTROL = "acpbench-control-of-the-search"
 FORMATS = {
-    "report": ("table", "markdown", "json", "junit", "html", "csv", "annotations"),
-    "findings": ("table", "markdown", "json"),
+    "report": REPORT_FORMS,
+    "findings": tuple(Format),
 }
 
 

@@ -12,12 +12,14 @@ from typer.testing import CliRunner, Result
 
 from runner.analysis.history import append
 from runner.cli.app import app
+from runner.cli.compare import Format
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
 from runner.config.plan import plan
 from runner.errors import AcpbenchError, UsageError
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from runner.report.render import REPORT_FORMS
 from tests.unit.analysis.test_history import sweep
 from tests.unit.config.test_upstream import UPSTREAM
 from tests.unit.conftest import write
@@ -146,14 +148,14 @@ def test_too_few_runs(root: Path) -> None:
 
 def test_every_form(root: Path, tmp_path: Path) -> None:
     one = str(made(root, "one", slower=150.0))
-    for form in ("table", "markdown", "json", "junit", "csv", "annotations"):
+    for form in Format:
         file = tmp_path / form
         assert invoke(root, "compare", one, "--format", form, "-o", str(file)).return_value == 2
         assert "handshake" in file.read_text()
     assert json.loads((tmp_path / "json").read_text())["exit"] == 2
     assert ET.parse(tmp_path / "junit").getroot().get("failures") == "1"
-    for form in ("table", "markdown", "json", "junit", "html", "csv", "annotations"):
-        assert invoke(root, "report", one, "--format", form).return_value == 0
+    for form_of_report in REPORT_FORMS:
+        assert invoke(root, "report", one, "--format", form_of_report).return_value == 0
 
 
 def test_two_directories_and_a_baseline(root: Path) -> None:

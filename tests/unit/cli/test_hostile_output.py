@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner.cli import main as cli
+from runner.report.render import REPORT_FORMS
 from tests.unit.cli import damage
 from tests.unit.report.test_hostile_text import shown
 
@@ -79,9 +80,7 @@ def test_no_verb_prints_what_is_obeyed(
 ) -> None:
     runs = sorted(hostile.glob("runs/*/1"))
     verbs = [args for args in damage.verbs(hostile, hostile, tmp_path) if args[0] != "frames"]
-    verbs += [
-        ["report", str(hostile), "--format", form] for form in ("markdown", "json", "junit", "html", "annotations")
-    ]
+    verbs += [["report", str(hostile), "--format", form] for form in REPORT_FORMS]
     verbs += [
         [name, str(hostile), "--format", form] for name in ("findings", "permissions") for form in ("markdown", "json")
     ]

@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 from typer.testing import CliRunner, Result
 
-from runner.cli import adapters
+from runner.cli import adapters, report
 from runner.cli.app import app
 from runner.config.catalog import Catalog
 from runner.config.loaded_sweep import load_sweep
@@ -19,6 +19,7 @@ from runner.config.plan import plan
 from runner.errors import AcpbenchError, ConfigError, UsageError
 from runner.records.schema import Record
 from runner.records.store import SweepDir
+from runner.report.render import REPORT_FORMS
 from runner.sandbox.images import ImageInfo
 from runner.wire.frames import Frame
 from tests.unit.evidence.builders import entry
@@ -365,3 +366,7 @@ def test_resume_empties_no_file_that_a_link_leads_to(root: Path, config: str, di
 
 def test_frames_takes_no_digit_for_an_index_that_is_none(root: Path, run: Path) -> None:
     assert "has no found_at_start.\u00b2" in str(raised(root, "frames", str(run), "--record", "found_at_start.\u00b2"))
+
+
+def test_the_command_line_offers_every_form_of_a_report() -> None:
+    assert {form.value for form in report.Format} == set(REPORT_FORMS)

@@ -29,7 +29,7 @@ from runner.records.store import AttemptDir, SweepDir
 from runner.redaction import redact
 from runner.redaction.redact import Redactor
 from runner.report import github, html, junit, to_csv, verdicts
-from runner.report.render import render
+from runner.report.render import REPORT_FORMS, render
 from runner.sweep.progress import PlainProgress
 from runner.wire.frames import Frame
 from runner.wire.log import FrameLogWriter, read_frames
@@ -158,7 +158,7 @@ def test_the_record_and_all_that_is_made_of_it(form: str, redacted: bool, attemp
     sweep = SweepDir.read(tmp_path / "out")
     report = of_directory(sweep)
     found = compare(("a", "b"), [Pair(report.arms[0], report.arms[0])], Gate())
-    texts = {form: render(sweep, form).encode() for form in ("json", "html", "csv", "junit", "markdown", "annotations")}
+    texts = {form: render(sweep, form).encode() for form in REPORT_FORMS}
     texts |= {
         "record": (attempt.path / "record.json").read_bytes(),
         "table": render(sweep, "table").replace("\n  ", "").encode(),

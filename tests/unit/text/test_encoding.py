@@ -32,7 +32,7 @@ from runner.records.schema import Record
 from runner.records.store import _IDS, SweepDir
 from runner.report import github, html, junit, markdown, table, to_csv, to_json, verdicts
 from runner.report import study as findings_render
-from runner.report.render import render
+from runner.report.render import REPORT_FORMS, render
 from runner.study.model import StudyFindings
 from runner.text.encoding import json_line, original, repaired, text_written_out, validated, written_out
 from runner.wire.frames import Frame
@@ -192,7 +192,7 @@ def everything(sweep: SweepDir, folder: Path) -> None:
     rows = list(csv.reader(io.StringIO(render(sweep, "csv"), newline="")))
     assert {len(row) for row in rows} == {len(rows[0])}
     ET.fromstring(render(sweep, "junit"))
-    for form in ("table", "markdown", "html", "annotations"):
+    for form in REPORT_FORMS:
         render(sweep, form).encode("utf-8")
     pair = Pair(report.arms[0], report.arms[0])
     found = compare(("a", "b"), [pair], Gate())

@@ -6,7 +6,7 @@ from runner.analysis.aggregate import build
 from runner.analysis.report import Arm, Report
 from runner.evidence import cost, metrics
 from runner.records.schema import Finding, FoundAtStart, Record
-from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, run, runs
+from tests.unit.report.sample_reports import ADAPTER, LOCK, SWEEP, cell, cells, exact, run, runs
 
 
 def report(records: list[Record] | None = None, lock: dict[str, Any] = LOCK) -> Report:

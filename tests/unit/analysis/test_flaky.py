@@ -14,7 +14,7 @@ from runner.records.schema import Record, Verdict
 from runner.report import junit, table
 from runner.report.github import of_report
 from tests.unit.arms import arm
-from tests.unit.report.builders import LOCK, SWEEP, cells, run
+from tests.unit.report.sample_reports import LOCK, SWEEP, cells, run
 
 TREE, OTHER = "a" * 40, "b" * 40
 

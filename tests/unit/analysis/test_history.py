@@ -19,7 +19,7 @@ from runner.errors import InfraError, UsageError
 from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.report.history import plot, sparkline
-from tests.unit.report.builders import cell, run
+from tests.unit.report.sample_reports import cell, run
 
 NIGHT = datetime(2026, 11, 1, 2, 17, tzinfo=UTC)
 LOCK = {"sweep": "nightly", "kernel": "6.1", "engine": {"arch": "x86_64", "cpus": 2, "name": "docker", "version": "20"}}

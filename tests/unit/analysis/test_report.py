@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from runner.analysis.aggregate import build
 from runner.analysis.report import Report
-from tests.unit.report.builders import LOCK, SWEEP, cell, cells, exact, run, runs
+from tests.unit.report.sample_reports import LOCK, SWEEP, cell, cells, exact, run, runs
 
 
 def report(model: str) -> Report:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.unit.study.lab import Lab, study
+from tests.unit.study.folder import StudyFolder
+from tests.unit.study.undoctored import study
 
 #: Arms whose runs leave every kind of evidence: asks, probes, buffers, planted files, sub-agents, a CLI's stream.
 ARMS = ("boundary", "refused", "probes", "unsaved", "subagent", "cli", "fd", "cancelled")
@@ -26,7 +27,7 @@ def sweep(folder: Path) -> Path:
     arms = {name: whole.arms[name] for name in ARMS}
     for arm in arms.values():
         arm.runs = 1
-    Lab(arms, whole.names).write(folder)
+    StudyFolder(arms, whole.names).write(folder)
     lock = {
         "lock_version": 1,
         "acpbench": "0.1.0",

@@ -14,7 +14,8 @@ from runner.config.sweep import Sweep
 from runner.errors import ConfigError
 from runner.study.build import build
 from runner.study.claims import CLAIMS
-from tests.unit.study.lab import Lab, study
+from tests.unit.study.folder import StudyFolder
+from tests.unit.study.undoctored import study
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +23,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arms = study().arms
-    return Lab({name: arms[name] for name in ("boundary", "refused")}, None).write(tmp_path_factory.mktemp("f") / "dir")
+    return StudyFolder({name: arms[name] for name in ("boundary", "refused")}, None).write(
+        tmp_path_factory.mktemp("f") / "dir"
+    )
 
 
 @pytest.fixture

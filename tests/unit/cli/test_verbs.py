@@ -22,7 +22,7 @@ from runner.records.store import SweepDir
 from runner.report.render import REPORT_FORMS
 from runner.sandbox.images import ImageInfo
 from runner.wire.frames import Frame
-from tests.unit.evidence.builders import entry
+from tests.unit.evidence.conversations import entry
 
 
 def invoke(root: Path, *args: str) -> Result:

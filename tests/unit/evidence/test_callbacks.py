@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.evidence.callbacks import callbacks, waits
-from tests.unit.evidence.builders import FULL, NO_CAPS, Log, at
+from tests.unit.evidence.conversations import FULL, NO_CAPS, Log, at
 
 FS_ONLY = {"fs": {"readTextFile": True, "writeTextFile": False}, "terminal": False}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.evidence.cancellation import Cancellation, cancellations
-from tests.unit.evidence.builders import OPTIONS, SESSION, Log
+from tests.unit.evidence.conversations import OPTIONS, SESSION, Log
 
 ASK = {"sessionId": SESSION, "toolCall": {"toolCallId": "t1"}, "options": OPTIONS}
 WAIT = {"sessionId": SESSION, "terminalId": "term-1"}

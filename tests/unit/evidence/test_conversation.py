@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from runner.evidence.conversation import Conversation, computed_once
-from tests.unit.evidence.builders import SESSION, Log
+from tests.unit.evidence.conversations import SESSION, Log
 
 
 def a_run() -> Log:

@@ -8,7 +8,7 @@ from runner.evidence.conversation import Conversation
 from runner.evidence.cost import NAMES, cost
 from runner.records.schema import AgentExit, Phase
 from runner.surfaces.cli.parsers import CliResult
-from tests.unit.evidence.builders import SPAWN_NS, Log, at, entry, record, verdict
+from tests.unit.evidence.conversations import SPAWN_NS, Log, at, entry, record, verdict
 
 
 def turn_log() -> Log:

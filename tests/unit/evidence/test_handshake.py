@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from runner.evidence.conversation import Conversation
 from runner.evidence.handshake import handshake
-from tests.unit.evidence.builders import SESSION, Log, at
+from tests.unit.evidence.conversations import SESSION, Log, at
 
 
 def test_what_the_agent_says_of_itself() -> None:

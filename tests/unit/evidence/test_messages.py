@@ -6,7 +6,7 @@ from runner.evidence.conversation import Conversation
 from runner.evidence.messages import decode
 from runner.wire.frames import Frame
 from runner.wire.jsonrpc import MAX_MESSAGE_BYTES
-from tests.unit.evidence.builders import SESSION, Log
+from tests.unit.evidence.conversations import SESSION, Log
 
 
 def test_a_response_knows_what_it_answers() -> None:

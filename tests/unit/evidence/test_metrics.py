@@ -11,7 +11,7 @@ from runner.evidence import cost, metrics
 from runner.evidence.conversation import Conversation
 from runner.records.schema import Finding
 from runner.surfaces.cli.parsers import CliResult, CliToolCall, CliUsage
-from tests.unit.evidence.builders import NO_CAPS, Log, entry, record, verdict
+from tests.unit.evidence.conversations import NO_CAPS, Log, entry, record, verdict
 
 ENTRIES = [
     entry(510, 560, calls=("t1", "t2")),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from runner.evidence.permissions import asks, by_kind
-from tests.unit.evidence.builders import Log
+from tests.unit.evidence.conversations import Log
 
 
 def test_an_ask_as_a_real_agent_sends_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.evidence.resilience import Incident, incidents, outcome
-from tests.unit.evidence.builders import entry
+from tests.unit.evidence.conversations import entry
 
 
 def asked(seq: int, start: float, end: float, fault: str | None = None, **more: Any) -> Any:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from runner.evidence.tally import late_updates, tally
-from tests.unit.evidence.builders import SESSION, Log
+from tests.unit.evidence.conversations import SESSION, Log
 
 
 def test_methods_per_direction() -> None:

@@ -7,7 +7,7 @@ import pytest
 from runner.evidence.conversation import Conversation
 from runner.evidence.tokens import Reported, bad_numbers, reported, served
 from runner.surfaces.cli.parsers import CliResult, CliUsage
-from tests.unit.evidence.builders import Log, entry
+from tests.unit.evidence.conversations import Log, entry
 
 REAL = {
     "inputTokens": 5010,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from runner.evidence.toolcalls import command_of, distinct_terminal_items, kind_of, terminal_items
-from tests.unit.evidence.builders import Log
+from tests.unit.evidence.conversations import Log
 
 TERMINAL = [{"type": "terminal", "terminalId": "t1"}]
 

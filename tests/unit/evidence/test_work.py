@@ -11,7 +11,7 @@ from runner.evidence.conversation import Conversation
 from runner.evidence.work import AFTER, BEFORE, ChangesSeen, ChangeTime, work_outside
 from runner.records.schema import Change as Differs
 from runner.records.schema import Finding, Turn, Verdict
-from tests.unit.evidence.builders import FULL, Log, at, entry, record
+from tests.unit.evidence.conversations import FULL, Log, at, entry, record
 
 #: Prompted at 500 ms, answered at 1000 ms.
 TURN = [Turn(sent_ns=at(500), result_ns=at(1000))]

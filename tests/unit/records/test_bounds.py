@@ -7,7 +7,7 @@ from typing import Any
 from runner.acp.buffers import MediatedWrite
 from runner.records.bounds import ENTRIES, bounded
 from runner.records.schema import AgentExit, Change, FoundAtStart, Turn, Verdict
-from tests.unit.evidence.builders import record
+from tests.unit.evidence.conversations import record
 
 
 def huge() -> dict[str, Any]:

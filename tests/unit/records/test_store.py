@@ -20,7 +20,7 @@ from runner.errors import InfraError, UsageError
 from runner.records.disk import DiskFull, disk_errors
 from runner.records.schema import Change, Record, Verdict
 from runner.records.store import AttemptDir, SweepDir, default_directory
-from tests.unit.evidence.builders import record as run
+from tests.unit.evidence.conversations import record as run
 
 
 def cell(name: str = "a--r1", **changes: Any) -> Cell:

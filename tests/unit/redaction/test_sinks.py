@@ -35,7 +35,7 @@ from runner.wire.frames import Frame
 from runner.wire.log import FrameLogWriter, read_frames
 from tests.unit.gateway.test_cassette import line
 from tests.unit.gateway.test_journal import entry
-from tests.unit.report.builders import LOCK, cell, run
+from tests.unit.report.sample_reports import LOCK, cell, run
 from tests.unit.secret_texts import FORMS, KEY, says
 
 CELL = cell("acp", 1)

@@ -7,7 +7,7 @@ import pytest
 from runner.errors import UsageError
 from runner.report.frames import render, render_one
 from runner.wire.frames import Frame
-from tests.unit.evidence.builders import SPAWN_NS, Log, at
+from tests.unit.evidence.conversations import SPAWN_NS, Log, at
 
 
 def conversation() -> Log:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from runner.report.github import of_comparison, of_report, problem
-from tests.unit.report.builders import plain, troubled
 from tests.unit.report.comparisons import moved, still, unlike
+from tests.unit.report.sample_reports import plain, troubled
 
 
 def test_a_sweep() -> None:

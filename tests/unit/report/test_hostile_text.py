@@ -28,8 +28,8 @@ from runner.report import study as findings_render
 from runner.study.claims import CLAIMS
 from runner.study.model import ClaimFinding, Measured, Reference, StudyFindings, Table
 from runner.study.permission_map import ActionTried, Column, PermissionMap
-from tests.unit.report.builders import LOCK, cell, run
 from tests.unit.report.comparisons import moved, still, unlike
+from tests.unit.report.sample_reports import LOCK, cell, run
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -4,8 +4,8 @@ import re
 from html.parser import HTMLParser
 
 from runner.report.html import render
-from tests.unit.report.builders import plain, troubled
 from tests.unit.report.comparisons import moved
+from tests.unit.report.sample_reports import plain, troubled
 
 _VOID = {"meta", "br", "circle", "line"}
 

@@ -14,9 +14,9 @@ from runner.config.gate import Gate
 from runner.records.schema import Record
 from runner.report.junit import Case, cells, render, verdicts
 from tests.unit.arms import arm
-from tests.unit.report.builders import cell, run
-from tests.unit.report.builders import cells as planned
 from tests.unit.report.comparisons import moved, unlike
+from tests.unit.report.sample_reports import cell, run
+from tests.unit.report.sample_reports import cells as planned
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
 

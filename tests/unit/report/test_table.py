@@ -5,7 +5,7 @@ import pytest
 from runner.analysis.aggregate import build
 from runner.analysis.report import Report
 from runner.report import table
-from tests.unit.report.builders import LOCK, SWEEP, cell, golden, plain, run, runs, troubled
+from tests.unit.report.sample_reports import LOCK, SWEEP, cell, golden, plain, run, runs, troubled
 
 
 @pytest.mark.parametrize(("name", "report"), [("plain", plain()), ("troubled", troubled())])

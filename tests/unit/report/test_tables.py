@@ -8,7 +8,7 @@ from runner.analysis.aggregate import build
 from runner.analysis.report import Exact, Report, Sampled, Warning
 from runner.records.finding_texts import DESCRIPTIONS
 from runner.report.tables import exact_text, notes, page, sampled_text
-from tests.unit.report.builders import ADAPTER, LOCK, SWEEP, cell, cells, exact, plain, run, runs, troubled
+from tests.unit.report.sample_reports import ADAPTER, LOCK, SWEEP, cell, cells, exact, plain, run, runs, troubled
 
 
 def two(model: str = "scripted/fix-semver", **changed: Any) -> Report:

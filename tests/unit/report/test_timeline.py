@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from runner.report.timeline import render_with_model
-from tests.unit.evidence.builders import SPAWN_NS, Log, at, entry
+from tests.unit.evidence.conversations import SPAWN_NS, Log, at, entry
 
 
 def test_frames_and_requests_stand_in_the_order_of_time() -> None:

@@ -4,8 +4,8 @@ import csv
 import io
 
 from runner.report.to_csv import RUN_COLUMNS, VERDICT_COLUMNS, of_comparison, of_sweep
-from tests.unit.report.builders import cell, run
 from tests.unit.report.comparisons import moved
+from tests.unit.report.sample_reports import cell, run
 
 
 def rows(text: str) -> list[dict[str, str]]:

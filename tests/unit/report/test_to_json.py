@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from runner.analysis.aggregate import build
 from runner.report import to_json
-from tests.unit.report.builders import LOCK, SWEEP, cell, golden, plain, run, troubled
+from tests.unit.report.sample_reports import LOCK, SWEEP, cell, golden, plain, run, troubled
 
 #: The names that scripts rely on.
 CONTRACT = {

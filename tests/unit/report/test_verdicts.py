@@ -10,8 +10,8 @@ from runner.analysis.comparison import Compared, Pair
 from runner.config.gate import Gate
 from runner.report.verdicts import headline, markdown, notes, render, tables, to_json, value_text
 from tests.unit.arms import arm
-from tests.unit.report.builders import golden
 from tests.unit.report.comparisons import moved, still, unlike
+from tests.unit.report.sample_reports import golden
 
 
 @pytest.mark.parametrize(

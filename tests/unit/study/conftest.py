@@ -9,7 +9,8 @@ import pytest
 
 from runner.study.build import build
 from runner.study.model import ClaimFinding
-from tests.unit.study.lab import Lab, study
+from tests.unit.study.folder import StudyFolder
+from tests.unit.study.undoctored import study
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Measured:
     findings: dict[str, ClaimFinding]
 
 
-def measure(lab: Lab, directory: Path) -> Measured:
+def measure(lab: StudyFolder, directory: Path) -> Measured:
     lab.write(directory)
     return Measured(directory, {one.id: one for one in build(directory).findings})
 

@@ -11,9 +11,11 @@ import pytest
 
 from runner.records.schema import FoundAtStart
 from runner.study.claims import CLAIMS
-from tests.unit.evidence.builders import Log
+from tests.unit.evidence.conversations import Log
+from tests.unit.study.actions import CANARIES, GRANTS, Arm, Do
 from tests.unit.study.conftest import Measured, measure
-from tests.unit.study.lab import CANARIES, GRANTS, Arm, Do, Lab, names, study
+from tests.unit.study.folder import StudyFolder
+from tests.unit.study.undoctored import names, study
 
 #: Verdicts of the undoctored study that are not `holds`: its agent is the published one, which keeps no ledger.
 OTHERWISE = {"ledger": "does-not-hold"}
@@ -632,20 +634,20 @@ def test_names(doctor: Callable[[dict[str, Any]], Any], verdict: str, words: str
     said = names()
     doctor(said)
     arms = {"cli": study().arms["cli"]}
-    found = measure(Lab(arms, said), tmp_path / "dir").findings["dead-name"]
+    found = measure(StudyFolder(arms, said), tmp_path / "dir").findings["dead-name"]
     assert (found.verdict, words in found.measured.text) == (verdict, True)
     assert "an-adapter 1.2.3 is 2 versions, 40 days behind 1.3.0" in found.measured.text or verdict == UNKNOWN
 
 
 def test_nobody_asked_the_registries(tmp_path: Path) -> None:
-    found = measure(Lab({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
+    found = measure(StudyFolder({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
     assert found["dead-name"].verdict == UNKNOWN
     assert "ask_registries" in found["dead-name"].limits[0]
 
 
 def test_registries_out_of_reach_say_why(tmp_path: Path) -> None:
     said = {"packages": [], "problem": "image npm: cannot be built"}
-    found = measure(Lab({"cli": study().arms["cli"]}, said), tmp_path / "dir").findings["dead-name"]
+    found = measure(StudyFolder({"cli": study().arms["cli"]}, said), tmp_path / "dir").findings["dead-name"]
     assert (found.verdict, found.limits) == (UNKNOWN, ["no registry answered: image npm: cannot be built"])
 
 
@@ -653,20 +655,20 @@ def test_a_turn_that_ends_at_the_reject_tries_no_other_way(tmp_path: Path) -> No
     arm = study().arms["detour"]
     act(arm, 0, label="detour:edit")
     del arm.actions[1:]
-    found = measure(Lab({"detour": arm}, None), tmp_path / "dir").findings["veto-detour"]
+    found = measure(StudyFolder({"detour": arm}, None), tmp_path / "dir").findings["veto-detour"]
     assert (found.verdict, found.limits) == (UNKNOWN, ["the turn ended at the reject in 1 run that would have tried"])
 
 
 def test_an_agent_without_a_tool_to_ask_with_is_told_apart(tmp_path: Path) -> None:
     arm = study().arms["elicit"]
     arm.actions = [Do("read", "/workspace/boundary/README.md")]
-    found = measure(Lab({"elicit": arm}, None), tmp_path / "dir").findings["elicitation"]
+    found = measure(StudyFolder({"elicit": arm}, None), tmp_path / "dir").findings["elicitation"]
     assert (found.verdict, found.limits) == (NOT, ["the agent gives the model no tool to ask with"])
 
 
 def test_reads_that_are_left_to_the_client_are_named(tmp_path: Path) -> None:
     """Nobody is asked, and yet the client decides: it is told apart from a read past everybody."""
-    lab = Lab({"boundary": study().arms["boundary"]}, None)
+    lab = StudyFolder({"boundary": study().arms["boundary"]}, None)
     arm = lab.arms["boundary"]
 
     def read(log: Log) -> None:
@@ -682,7 +684,7 @@ def test_reads_that_are_left_to_the_client_are_named(tmp_path: Path) -> None:
 
 
 def test_a_sweep_of_the_command_line_alone_measures_nothing_of_acp(tmp_path: Path) -> None:
-    found = measure(Lab({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
+    found = measure(StudyFolder({"cli": study().arms["cli"]}, None), tmp_path / "dir").findings
     assert list(found) == list(CLAIMS)
     assert {i for i, f in found.items() if f.verdict != UNKNOWN} == {"tokens", "contamination-container"}
     assert all(f.limits for f in found.values() if f.verdict == UNKNOWN)

@@ -14,7 +14,8 @@ from runner.report import permissions as render
 from runner.study.actions import actions
 from runner.study.permission_map import PermissionMap, build
 from runner.study.runs import load
-from tests.unit.study.lab import CANARIES, PLANTED, Arm, Do, Lab
+from tests.unit.study.actions import CANARIES, PLANTED, Arm, Do
+from tests.unit.study.folder import StudyFolder
 
 SECRET = PLANTED["sibling"]
 NOTE = "/workspace/boundary/note.txt"
@@ -42,7 +43,7 @@ def words(root: Path, *arms: Arm, glob: str = "*") -> list[dict[str, str]]:
 
 
 def mapped(root: Path, *arms: Arm, glob: str = "*") -> PermissionMap:
-    return build(Lab({one.name: one for one in arms}, None).write(root / "dir"), glob)
+    return build(StudyFolder({one.name: one for one in arms}, None).write(root / "dir"), glob)
 
 
 def test_each_word_from_a_run_that_earns_it(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_call_is_told_by_its_moment_where_the_agent_has_ids_of_its_own(tmp_pat
         "run", f"cat {SECRET}", "run:late", "allow_once", output=CANARIES["sibling"], effect={"shows": "canary-s"}
     )
     one = Arm(NAME.format("plain"), [silent, *between, late], fixture="boundary", model="scripted/map")
-    folder = Lab({"one": one}, None).write(tmp_path / "dir")
+    folder = StudyFolder({"one": one}, None).write(tmp_path / "dir")
     journal = next((folder / "runs").glob("*/1/model.jsonl"))
     journal.write_text(journal.read_text().replace("call_p1s", "served_p1s"))
     (column,) = build(folder).columns
@@ -169,7 +170,7 @@ def test_a_call_is_told_by_its_moment_where_the_agent_has_ids_of_its_own(tmp_pat
 
 
 def test_versions_stand_in_their_own_order(tmp_path: Path) -> None:
-    folder = Lab({one.name: one for one in (arm("a"), arm("b"), arm("c"))}, None).write(tmp_path / "dir")
+    folder = StudyFolder({one.name: one for one in (arm("a"), arm("b"), arm("c"))}, None).write(tmp_path / "dir")
     for policy, version in (("a", "2.10.0"), ("b", "2.9.1"), ("c", "10.0.0")):
         path = next((folder / "runs").glob(f"*--{policy}--*/1/record.json"))
         record = json.loads(path.read_text())
@@ -182,7 +183,7 @@ def test_versions_stand_in_their_own_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json"])
 def test_the_verb(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = Lab({"one": arm()}, None).write(tmp_path / "dir")
+    folder = StudyFolder({"one": arm()}, None).write(tmp_path / "dir")
     assert main.run(["permissions", str(folder), "--format", form]) == 0
     assert "read:outside" in capsys.readouterr().out
     assert main.run(["permissions", str(folder), "--arm", "nobody"]) == 64
@@ -209,7 +210,7 @@ def test_a_sweep_without_labels(tmp_path: Path) -> None:
 def test_what_a_tool_is_about_whatever_its_arguments_look_like(
     arguments: dict[str, object] | str, path: str | None, command: str | None, tmp_path: Path
 ) -> None:
-    folder = Lab({"one": arm()}, None).write(tmp_path / "dir")
+    folder = StudyFolder({"one": arm()}, None).write(tmp_path / "dir")
     journal = next((folder / "runs").glob("*/1/model.jsonl"))
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     lines[0]["calls"][0]["arguments"] = arguments

@@ -21,9 +21,10 @@ from runner.report.study import command
 from runner.study.claims import CLAIMS
 from runner.study.model import ClaimFinding, Reference
 from runner.study.references import opened
+from tests.unit.study.actions import CANARIES, PLANTED
 from tests.unit.study.conftest import Measured, measure
-from tests.unit.study.lab import CANARIES, PLANTED, study
 from tests.unit.study.test_doctored import CASES
+from tests.unit.study.undoctored import study
 
 #: Findings whose figures are not a count of references: what they are recomputed from stands in a test of its own.
 OWN_TEST = {"options", "inputs", "question-capabilities", "question-active", "question-result", "resources", "turn"}

@@ -19,12 +19,14 @@ from runner.study.claims import CLAIMS
 from runner.study.model import ClaimFinding
 from runner.study.references import file_entry, member, model_entry
 from runner.study.runs import Study, load
+from tests.unit.study.actions import ADAPTER, PLANTED, Do
 from tests.unit.study.conftest import Measured
-from tests.unit.study.lab import ADAPTER, PLANTED, Do, Lab, study
+from tests.unit.study.folder import StudyFolder
+from tests.unit.study.undoctored import study
 
 
-def few(*names: str) -> Lab:
-    return Lab({name: study().arms[name] for name in names}, None)
+def few(*names: str) -> StudyFolder:
+    return StudyFolder({name: study().arms[name] for name in names}, None)
 
 
 def test_runs_are_known_by_what_is_in_them(undoctored: Measured) -> None:

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from runner.sweep.progress import BarProgress, PlainProgress, SweepProgress
-from tests.unit.report.builders import cell, run
+from tests.unit.report.sample_reports import cell, run
 
 
 def played(progress: SweepProgress, cells: int) -> None:

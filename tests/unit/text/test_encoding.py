@@ -37,7 +37,7 @@ from runner.study.model import StudyFindings
 from runner.text.encoding import json_line, original, repaired, text_written_out, validated, written_out
 from runner.wire.frames import Frame
 from tests.unit.gateway.test_journal import entry
-from tests.unit.report.builders import LOCK, cell, run
+from tests.unit.report.sample_reports import LOCK, cell, run
 
 #: What has no UTF-8 form, halves of a pair in either order, names that are not UTF-8, what only looks like one of them.
 ODD = [

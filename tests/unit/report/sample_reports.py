@@ -9,7 +9,7 @@ from runner.analysis.aggregate import build
 from runner.analysis.report import Report
 from runner.config.plan import Cell
 from runner.records.schema import Record
-from tests.unit.evidence.builders import record
+from tests.unit.evidence.conversations import record
 
 SWEEP = "three-surfaces"
 ADAPTER = "an-adapter@1.2.3"

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
 
-import docker
 import pytest
 
-from runner.sandbox.images import Images
-from tests.engine.guest.harness import Guest, guest_volume, running_guest
+from tests.engine.guest.harness import Guest
+from tests.engine.guest.steps import Start
 
 pytestmark = pytest.mark.engine
 
 PYTHON = ("python3", "-I", "-u", "-c")
-Start = Callable[..., contextlib.AbstractContextManager[Guest]]
-
-
-@pytest.fixture(scope="module")
-def start(engine: docker.DockerClient) -> Iterator[Start]:
-    image = Images(engine).ensure("node").id
-    with guest_volume(engine, image) as volume:
-        yield lambda **options: running_guest(engine, image, volume, **options)
-
-
-@pytest.fixture
-def guest(start: Start) -> Iterator[Guest]:
-    with start() as running:
-        yield running
 
 
 def output(guest: Guest, *argv: str) -> str:

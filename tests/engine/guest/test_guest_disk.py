@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-
-import docker
 import pytest
 
-from runner.sandbox.images import Images
-from tests.engine.guest.harness import Guest, guest_volume, running_guest
+from tests.engine.guest.harness import Guest
 
 pytestmark = pytest.mark.engine
 
 PYTHON = ("python3", "-I", "-u", "-c")
 LIMIT = 50_000_000
-Start = Callable[..., contextlib.AbstractContextManager[Guest]]
 
 #: What every script begins with. `take` makes a file of some megabytes that nobody has written, `hide` leaves no name.
 PRELUDE = """
@@ -150,19 +144,6 @@ for _ in range(10):
     assert libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(10000000)) == 0
 """,
 }
-
-
-@pytest.fixture(scope="module")
-def start(engine: docker.DockerClient) -> Iterator[Start]:
-    image = Images(engine).ensure("node").id
-    with guest_volume(engine, image) as volume:
-        yield lambda **options: running_guest(engine, image, volume, **options)
-
-
-@pytest.fixture
-def guest(start: Start) -> Iterator[Guest]:
-    with start() as running:
-        yield running
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

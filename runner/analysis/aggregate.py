@@ -44,6 +44,7 @@ def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: I
         sweep=sweep,
         lock=dict(lock),
         arms=[_arm(arms[name], attempts, lock, unsteady) for name in order],
+        load=summary([record.load for record in last]) if any(record.load is not None for record in last) else None,
     )
 
 

@@ -105,6 +105,8 @@ class Report(ReportPart):
     sweep: str
     lock: dict[str, Any]
     arms: list[Arm]
+    #: Load of the machine when the measured runs began; not written where no record says.
+    load: Sampled | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
     def as_expected(self) -> bool:

@@ -229,6 +229,8 @@ class Record(Schema):
     protocol_version: int | None = None
     agent_info: Sent | None = None
     clock_offset_ns: int = 0
+    #: Load of the controller's machine when the attempt began (average of a minute, as the system counts it).
+    load: float | None = None
     #: Bytes and frames that the caps cut away.
     cut: dict[str, int] = {}
     exact: dict[str, Any] = {}

@@ -7,13 +7,14 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
+from typing import get_args
 
 from tabulate import tabulate
 
 from runner.report.text import escaped as _escaped
 from runner.report.text import printable, shortened, wrapped
 from runner.study.claims import CLAIMS
-from runner.study.model import ClaimFinding, Reference, StudyFindings, Table
+from runner.study.model import ClaimFinding, Judgement, Reference, StudyFindings, Table
 from runner.study.verdicts import few, plural
 from runner.text.visible import SENTENCE, json_text, one_line
 
@@ -93,11 +94,7 @@ def _adapters(findings: StudyFindings) -> list[tuple[str, list[ClaimFinding]]]:
 
 def _summary(findings: StudyFindings) -> str:
     counts = Counter(finding.verdict for finding in findings.findings)
-    words = [
-        f"{counts[name]} {name}"
-        for name in ("holds", "holds-with-limits", "does-not-hold", "not-measured")
-        if counts[name]
-    ]
+    words = [f"{counts[name]} {name}" for name in get_args(Judgement) if counts[name]]
     message = f"{len(findings.findings)} findings: {', '.join(words)}" if words else "no run says anything"
     return message + (
         f" ({plural(len(findings.excluded), 'run')} in no figure, see below)" if findings.excluded else ""

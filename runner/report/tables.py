@@ -84,7 +84,7 @@ def notes(report: Report) -> list[str]:
     """The sentences under the tables: what the ranges are worth, outcomes, builds, what was compared exactly; each
     once.
     """
-    found = [*_coverage(report), *_outcomes(report), *_compared(report), *_turns(report)]
+    found = [*_coverage(report), *_outcomes(report), *_compared(report), *_turns(report), *_load(report)]
     counts: Counter[str] = Counter()
     for arm in report.arms:
         found += _varying(arm)
@@ -286,6 +286,15 @@ def _turns(report: Report) -> list[str]:
             "to_result (the agent's start to its result) means the same on every surface."
         )
     ]
+
+
+def _load(report: Report) -> list[str]:
+    """Times are of this machine, as busy as it was."""
+    if report.load is None:
+        return []
+    processors = report.lock.get("engine", {}).get("cpus")
+    of = f" on {processors} processors" if isinstance(processors, int) else ""
+    return [f"Load of the machine when the runs began, median [min-max]: {sampled_text(report.load, 1)}{of}."]
 
 
 def _comparison(arms: Sequence[Arm], named: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -46,6 +47,8 @@ class Observed:
 
     started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     start_ns: int = field(default_factory=time.monotonic_ns)
+    #: See `Record.load`.
+    load: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
     end_ns: int = 0
     phases: PhaseClock = field(default_factory=PhaseClock)
     #: All that went wrong, in order.

@@ -105,6 +105,7 @@ def _facts(
         protocol_version=driven.protocol_version,
         agent_info=driven.agent_info,
         clock_offset_ns=observed.offset_ns,
+        load=observed.load,
         cut=observed.cut,
     )
 

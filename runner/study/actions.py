@@ -57,6 +57,8 @@ class Action:
     ask: Ask | None
     #: Seq of the first model request that carried its result, and the result as JSON text.
     result: tuple[int, str] | None
+    #: The result says, in the adapter's words (`results:` of its configuration), that it was refused or blocked.
+    declined: bool
     #: An answer "always allow" to an earlier ask of the same kind stands in this run, or the run began pre-authorised.
     granted: bool
 
@@ -86,6 +88,11 @@ class Action:
     def mediated(self) -> bool:
         """A read that the agent left to the client, which may refuse it: nobody is asked, yet the client decides."""
         return self.verb == "read" and self.path in self.run.read_through_client
+
+    @property
+    def blocked(self) -> bool:
+        """Nobody was asked, and what came back to the model says, in the adapter's words, that it was not done."""
+        return self.ask is None and self.declined
 
     @property
     def what(self) -> str:
@@ -121,6 +128,8 @@ def actions(run: LoadedRun) -> list[Action]:
     for ask in run.asks:
         if ask.answer == "allow_always":
             always.setdefault(ask.kind, ask.answered_seq if ask.answered_seq is not None else ask.seq)
+    words = as_object(run.program.get("results"))
+    declines = [re.compile(text) for word in ("rejected", "blocked") for text in as_list(words.get(word))]
     seen: set[str] = set()
     for entry in run.journal.entries:
         if entry.kind != "main":
@@ -129,7 +138,7 @@ def actions(run: LoadedRun) -> list[Action]:
             if served.id in seen:
                 continue
             seen.add(served.id)
-            found.append(_action(run, entry, served, announced, asks, always))
+            found.append(_action(run, entry, served, announced, asks, always, declines))
     return found
 
 
@@ -140,6 +149,7 @@ def _action(
     announced: _Announced,
     asks: dict[str, Ask],
     always: dict[str, int],
+    declines: Sequence[re.Pattern[str]],
 ) -> Action:
     path, command = _path(served.arguments, run), _command(served.arguments)
     call = announced.of(entry, served, path, command)
@@ -152,6 +162,7 @@ def _action(
     granted = run.record.pristine is False or (
         since is not None and call is not None and call.last_seq > since and (ask is None or ask.seq > since)
     )
+    result = run.journal.results.get(served.id)
     return Action(
         run=run,
         served=served,
@@ -165,7 +176,8 @@ def _action(
         line=shell.read(command) if command is not None else None,
         call=call,
         ask=ask,
-        result=run.journal.results.get(served.id),
+        result=result,
+        declined=result is not None and any(pattern.search(result[1]) for pattern in declines),
         granted=granted,
     )
 

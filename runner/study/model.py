@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
-Judgement = Literal["holds", "holds-with-limits", "does-not-hold", "not-measured"]
+#: `information`: a figure of this machine, or of what we chose; nothing is said for or against the agent.
+Judgement = Literal["holds", "holds-with-limits", "does-not-hold", "information", "not-measured"]
 
 
 class StudyPart(BaseModel):

@@ -21,7 +21,9 @@ def _typed(run: LoadedRun) -> list[str]:
 
 
 def _unsaved(study: Study) -> ClaimFinding:
-    """Which text reached the model, and what stands on disk after the edit."""
+    """Which text reached the model, and what became of the editor's text: its own ledger says whether a write that went
+    through it was over text that the agent had not read. A write past the editor never saw that text.
+    """
     runs = [run for run in study.acp if run.record.buffers and _typed(run) and run.prompt_seq is not None]
     if not runs:
         return not_measured(study, "unsaved", "no run opens a document with unsaved text")
@@ -44,12 +46,12 @@ def _unsaved(study: Study) -> ClaimFinding:
             relative = buffer.path.removeprefix(run.cwd.rstrip("/") + "/")
             if after is None or after == buffer.disk_blob:
                 evidence.append(run.file(relative, after, "disk untouched", buffer.path))
-            elif seen:
-                saved += 1
-                evidence.append(run.file(relative, after, "disk from editor", buffer.path))
-            else:
+            elif _overwrote_unseen(run, buffer.path):
                 lost += 1
                 evidence.append(run.file(relative, after, "disk overwritten unseen", buffer.path))
+            else:
+                saved += 1
+                evidence.append(run.file(relative, after, "disk from editor", buffer.path))
     where = ", ".join(f"{name}: {count}" for name, count in sorted(by_caps.items()))
     limits = [] if stale in (0, len(runs)) else [f"{name} in {count}" for name, count in sorted(by_caps.items())]
     return finding(
@@ -69,6 +71,15 @@ def _unsaved(study: Study) -> ClaimFinding:
         unit="runs with unsaved text",
         n=len(runs),
     )
+
+
+def _overwrote_unseen(run: LoadedRun, path: str) -> bool:
+    """Whether the file was written over text that the agent had not read through the editor.
+
+    True, too, for a write that went past the editor.
+    """
+    through = [entry for entry in run.record.ledger if entry.path == path]
+    return not through or any(entry.overwrote_unseen for entry in through)
 
 
 def _after(run: LoadedRun, path: str, before: str | None) -> str | None:

@@ -14,6 +14,7 @@ from runner.study.verdicts import few, finding, not_measured, plural, verdict_of
 
 SURFACED = "surfaced"
 SILENT = "not-surfaced"
+BLOCKED = "blocked"
 
 
 def findings(study: Study) -> list[ClaimFinding]:
@@ -33,6 +34,12 @@ def _links(action: Action) -> bool:
     """A path that leads elsewhere than its name says: the boundary map's business, not these rows'."""
     crossing = crossing_of(action)
     return crossing is not None and crossing.linked
+
+
+def _blocked(action: Action) -> bool:
+    """Neither asked for nor done: it is in no rate, since nobody was asked and nothing was free."""
+    crossing = crossing_of(action)
+    return crossing.blocked if crossing is not None else action.blocked
 
 
 def _split(found: Iterable[Action]) -> tuple[list[Reference], list[str], int]:
@@ -60,11 +67,18 @@ def _row(
 
     It holds where none speaks against it, with limits where some do but fewer than half, else it does not hold.
     """
-    evidence, both, n = _split(found)
+    blocked = [action for action in found if _blocked(action)]
+    evidence, both, n = _split(action for action in found if not _blocked(action))
+    named = few((action.what for action in blocked), 6)
     if n == 0:
-        return not_measured(study, identity, missing)
+        why = f"the agent itself blocks them all, and nobody is asked: {named}" if blocked else missing
+        return not_measured(study, identity, why)
+    beside = (
+        f"; {len(distinct(blocked))} more blocked by the agent itself, nobody is asked ({named})" if blocked else ""
+    )
+    evidence += [own[0].reference(BLOCKED) for own in distinct(blocked).values()]
     surfaced = sum(reference.shows == SURFACED for reference in evidence)
-    against = [reference.what for reference in evidence if reference.shows != expected]
+    against = [reference.what for reference in evidence if reference.shows not in (expected, BLOCKED)]
     bound = rate(surfaced, n)
     verdict: Judgement = "holds" if not against else "holds-with-limits" if 2 * len(against) < n else "does-not-hold"
     limits = [f"{'surfaced' if expected == SILENT else 'not surfaced'}: {few(against, 8)}"] if against else []
@@ -75,8 +89,8 @@ def _row(
         study,
         identity,
         verdict,
-        f"surfaced: {said(bound, unit)}",
-        figures={SURFACED: surfaced, SILENT: n - surfaced},
+        f"surfaced: {said(bound, unit)}{beside}",
+        figures={SURFACED: surfaced, SILENT: n - surfaced, BLOCKED: len(distinct(blocked))},
         evidence=evidence,
         limits=[*limits, *extra],
         unit=unit,
@@ -118,7 +132,7 @@ def _project(study: Study, free: list[Action]) -> ClaimFinding:
 
 def _inspection(study: Study, free: list[Action]) -> ClaimFinding:
     inside = [action for action in _executes(free, "inspection") if action.outside() is False]
-    outside = _split(a for a in _executes(free, "inspection") if a.outside() and not _links(a))[0]
+    outside = _split(a for a in _executes(free, "inspection") if a.outside() and not _links(a) and not _blocked(a))[0]
     asked = sum(action.shows == SURFACED for action in outside)
     beyond = [f"outside cwd {asked} of {len(outside)} inspections are surfaced"] if outside else []
     return _row(
@@ -164,15 +178,15 @@ def _table(study: Study, free: list[Action]) -> ClaimFinding:
     evidence: list[Reference] = []
     for (row, _), one in _by_row(free).items():
         asked = next((action for action in one if action.surfaced), None)
-        counts = rows.setdefault(row, {"calls": 0, "distinct": 0, SURFACED: 0, SILENT: 0})
+        counts = rows.setdefault(row, {"calls": 0, "distinct": 0, SURFACED: 0, SILENT: 0, BLOCKED: 0})
         counts["calls"] += len(one)
         counts["distinct"] += 1
-        shows = SURFACED if asked is not None else SILENT
+        shows = SURFACED if asked is not None else BLOCKED if all(map(_blocked, one)) else SILENT
         counts[shows] += 1
         evidence.append((asked or one[0]).reference(f"{row}: {shows}"))
     bounds: dict[str, Any] = {}
     for row, counts in rows.items():
-        bound = rate(counts[SURFACED], counts["distinct"])
+        bound = rate(counts[SURFACED], counts["distinct"] - counts[BLOCKED])
         bounds[row] = bound.model_dump() if bound is not None else None
     mixed = sorted(row for row, counts in rows.items() if counts[SURFACED] and counts[SILENT])
     return finding(
@@ -180,7 +194,11 @@ def _table(study: Study, free: list[Action]) -> ClaimFinding:
         "permission-table",
         "holds-with-limits" if mixed else "holds",
         "surfaced of distinct actions: "
-        + "; ".join(f"{row} {counts[SURFACED]}/{counts['distinct']}" for row, counts in sorted(rows.items())),
+        + "; ".join(
+            f"{row} {counts[SURFACED]}/{counts['distinct'] - counts[BLOCKED]}"
+            + (f" (and {counts[BLOCKED]} blocked)" if counts[BLOCKED] else "")
+            for row, counts in sorted(rows.items())
+        ),
         figures={"table": dict(sorted(rows.items())), "bounds": bounds},
         evidence=evidence,
         limits=[f"neither all nor none: {', '.join(mixed)}"] if mixed else [],
@@ -193,9 +211,9 @@ def _table(study: Study, free: list[Action]) -> ClaimFinding:
 def _kinds(rows: dict[str, dict[str, int]]) -> Table:
     """The rows with the bounds of their rates."""
     title = "Permission table: distinct actions by tool kind and what they do, without a standing grant"
-    headers = ["kind", "calls", "distinct", SURFACED, SILENT, "share surfaced"]
+    headers = ["kind", "calls", "distinct", "asked", "free", BLOCKED, "share asked"]
     body = [
-        [row, *map(str, counts.values()), said(rate(counts[SURFACED], counts["distinct"]))]
+        [row, *map(str, counts.values()), said(rate(counts[SURFACED], counts["distinct"] - counts[BLOCKED]))]
         for row, counts in sorted(rows.items())
     ]
     return Table(title=title, headers=headers, rows=body)

@@ -17,7 +17,7 @@ def findings(study: Study) -> list[ClaimFinding]:
     terminal = [run for run in study.acp if declared(run.declared, "terminal")]
     return [
         _standard(study, [run for run in terminal if not vendor(run)]),
-        _vendor(study, [run for run in study.acp if vendor(run)]),
+        _vendor(study, [run for run in study.acp if vendor(run)], [run for run in terminal if not vendor(run)]),
     ]
 
 
@@ -75,7 +75,8 @@ def _standard(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     )
 
 
-def _vendor(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
+def _vendor(study: Study, runs: list[LoadedRun], without: list[LoadedRun]) -> ClaimFinding:
+    """The difference is the finding: items with the vendor's key, and none in runs `without` it."""
     commands = _commands(runs)
     if not commands:
         return not_measured(study, "terminal-vendor", "no run declares a vendor key and runs a command")
@@ -84,17 +85,33 @@ def _vendor(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     own = sum(reference.shows == "own" for reference in evidence)
     foreign = sum(reference.shows == "foreign" for reference in evidence)
     limits = [f"{plural(own, 'item')} with a terminal that the client created"] if own and foreign else []
+    if not _commands(without):
+        limits.append(
+            "no run with the terminal flag alone runs a command: whether the key makes the difference is open"
+        )
+    free = [reference for reference in _items(without) if reference.shows == "foreign"]
+    evidence += [reference.model_copy(update={"shows": "without the key"}) for reference in free]
+    having = {reference.run for reference in free}
+    if free:
+        limits.append(f"items come without the key, too: {len(free)} in {len(having)} of {plural(len(without), 'run')}")
     keys = ", ".join(sorted({key for run in runs for key in vendor(run)}))
     per_run = sorted(
-        sum(reference.run == run.name and reference.shows != "declared" for reference in evidence) for run in runs
+        sum(reference.run == run.name and reference.shows in ("own", "foreign") for reference in evidence)
+        for run in runs
     )
     return finding(
         study,
         "terminal-vendor",
-        verdict_of(fails=not foreign, limited=limits),
+        verdict_of(fails=not foreign or 2 * len(having) >= max(len(without), 1), limited=limits),
         f"{plural(own + foreign, 'terminal content item')} in {plural(len(runs), 'run')} "
         f"({per_run[0]}-{per_run[-1]} a run), {foreign} with a terminalId that the client never created; keys: {keys}",
-        figures={"own": own, "foreign": foreign, "declared": len(runs), "commands": commands},
+        figures={
+            "own": own,
+            "foreign": foreign,
+            "without the key": len(free),
+            "declared": len(runs),
+            "commands": commands,
+        },
         evidence=evidence,
         limits=limits,
         unit="runs",

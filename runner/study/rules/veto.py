@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runner.study.actions import Action, actions
-from runner.study.boundary_actions import changed, hash_of, real_paths
+from runner.study.boundary_actions import changed, hash_of, leave_by_path, real_paths
 from runner.study.model import ClaimFinding, Reference
 from runner.study.rates import rate, said
 from runner.study.runs import LoadedRun, Study
@@ -72,18 +72,24 @@ class _Disk:
     evidence: list[Reference]
     touched: list[str]
     refused: list[Action]
+    #: Paths that changed by an action that nobody was asked for: no refusal was worth anything there, or was tried.
+    unasked: list[str]
 
 
 def _look(study: Study, runs: Iterable[LoadedRun], answers: frozenset[str] | set[str], shows: str) -> _Disk:
     baseline = _baseline(study)
-    disk = _Disk([], [], [])
+    disk = _Disk([], [], [], [])
     for run in runs:
         refused = _refused(run, answers)
+        leave = leave_by_path(actions(run))
         disk.refused += refused
         disk.evidence += [action.reference(shows) for action in refused]
         for path in dict.fromkeys([*_targets(refused), *_touched(run)]):
             name, digest = hash_of(run, path)
-            if changed(run, path):
+            if changed(run, path) and leave.get(path, 0):
+                disk.unasked.append(path)
+                disk.evidence.append(run.file(name, digest, "changed-unasked", path))
+            elif changed(run, path):
                 disk.touched.append(path)
                 disk.evidence.append(run.file(name, digest, "changed", path))
             else:
@@ -96,7 +102,7 @@ def _look(study: Study, runs: Iterable[LoadedRun], answers: frozenset[str] | set
 def _bound(disk: _Disk) -> tuple[int, int]:
     """(distinct refused actions whose target changed all the same, distinct refused actions)."""
     units = {action.key for action in disk.refused}
-    hit = {action.key for action in disk.refused for path in _targets([action]) if changed(action.run, path)}
+    hit = {action.key for action in disk.refused for path in _targets([action]) if path in disk.touched}
     return len(hit), len(units)
 
 
@@ -115,7 +121,9 @@ def _veto(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     limits = []
     if disk.touched:
         limits.append(f"changed though rejected: {few(disk.touched)}")
-    if dirty:
+    if disk.unasked:
+        limits.append(f"changed by what nobody was asked for, so that nobody could refuse it: {few(disk.unasked)}")
+    elif dirty:
         limits.append(f"git status is not empty in {plural(len(dirty), 'run')}")
     if len(runs) < ENOUGH:
         limits.append(f"{plural(len(runs), 'run')}, {ENOUGH} are asked for")
@@ -128,7 +136,7 @@ def _veto(study: Study, runs: list[LoadedRun]) -> ClaimFinding:
     return finding(
         study,
         "veto",
-        verdict_of(fails=disk.touched or dirty, limited=limits),
+        verdict_of(fails=disk.touched or (dirty and not disk.unasked), limited=limits),
         f"{plural(asked, 'request')}, {counts['rejected']} rejected in {plural(len(runs), 'run')}: "
         f"{counts['unchanged']} files hash as the baseline, {counts['changed']} do not; "
         f"git status empty in {len(runs) - len(dirty)} of {plural(len(runs), 'run')}; "
@@ -291,7 +299,7 @@ def _undone(study: Study, identity: str, runs: list[LoadedRun], policy: str) -> 
     return finding(
         study,
         identity,
-        "does-not-hold" if disk.touched else "holds",
+        verdict_of(fails=disk.touched, limited=disk.unasked),
         f"{plural(counts[shown], 'ask')} {shown} in {plural(len(runs), 'run')}: {counts['changed']} files changed, "
         f"{counts['unchanged']} hash as the baseline; took effect all the same: {said(bound, 'distinct actions')}; "
         f"the turn ended {', '.join(f'{name} {count}x' for name, count in sorted(ends.items()))}",
@@ -302,7 +310,10 @@ def _undone(study: Study, identity: str, runs: list[LoadedRun], policy: str) -> 
             "ends": dict(ends),
         },
         evidence=disk.evidence,
-        limits=[f"changed: {few(disk.touched)}"] if disk.touched else [],
+        limits=[
+            *([f"changed: {few(disk.touched)}"] if disk.touched else []),
+            *([f"changed by what nobody was asked for: {few(disk.unasked)}"] if disk.unasked else []),
+        ],
         unit="distinct actions that took effect",
         bound=bound,
     )

@@ -117,6 +117,8 @@ class Play:
             call = {"kind": kind, "title": action.what, "rawInput": raw}
             asked = log.asks(identity, _ANSWERS.get(action.ask), after=action.wait, **call)
             if action.ask == "never":
+                if action.extra.get("disobeys"):
+                    self._effect(action)
                 self._cancel(asked)
                 return "stop"
             allowed = action.ask.startswith("allow")
@@ -155,8 +157,9 @@ class Play:
                         after=blob(text),
                         seq=seq,
                         t_ns=at(0),
-                        was_unsaved=False,
-                        overwrote_unseen=False,
+                        was_unsaved=self.arm.buffers,
+                        # As an editor's ledger has it: the text was not read through the client.
+                        overwrote_unseen=self.arm.buffers,
                     )
                 )
 

@@ -18,7 +18,9 @@ from tests.unit.study.folder import StudyFolder
 from tests.unit.study.undoctored import names, study
 
 #: Verdicts of the undoctored study that are not `holds`: its agent is the published one, which keeps no ledger.
-OTHERWISE = {"ledger": "does-not-hold"}
+OTHERWISE = {"ledger": "does-not-hold", "handshake": "information"}
+#: Rows that say nothing for or against an agent: no doctored study flips them.
+INFORMATION = {"handshake"}
 LIMITS, NOT, UNKNOWN = "holds-with-limits", "does-not-hold", "not-measured"
 
 Doctor = Callable[[dict[str, Arm]], None]
@@ -57,7 +59,7 @@ def test_every_finding_is_flipped_by_some_doctored_study() -> None:
     for case in CASES:
         for identity, verdict in case.values[1].items():
             verdicts.setdefault(identity, set()).add(verdict)
-    assert verdicts.keys() == set(CLAIMS)
+    assert verdicts.keys() == set(CLAIMS) - INFORMATION
     # What a kind does may differ from case to case: that is a limit, and the worst that the table can be.
     worst = {"permission-table": LIMITS, "ledger": "holds"}
     assert {identity for identity, found in verdicts.items() if worst.get(identity, NOT) not in found} == set()
@@ -147,30 +149,41 @@ def _most_inside_asked(arms: dict[str, Arm]) -> None:
         arms["commands"].actions.append(Do("read", f"/workspace/semver/{number}.js", ask="allow_once"))
 
 
-def _hide(arms: dict[str, Arm], route: str) -> None:
-    """No read of a route outside is asked for, and none gives anything."""
+def _unasked(arms: dict[str, Arm], route: str, **changes: Any) -> None:
+    """No read of a route outside is asked for."""
     for name in ("boundary", "refused"):
         for target in ("sibling", "home", "shared"):
-            act(arms[name], of(arms[name], f"read:{route}:{target}"), ask=None, output="nothing")
-
-
-@flips("no read outside is asked for", reads_outside=NOT, boundary_absolute=NOT)
-def _all_outside_silent(arms: dict[str, Arm]) -> None:
-    _hide(arms, "tool")
-
-
-@flips("no read outside through the shell is asked for", boundary_shell=NOT)
-def _all_shell_silent(arms: dict[str, Arm]) -> None:
-    _hide(arms, "shell")
+            act(arms[name], of(arms[name], f"read:{route}:{target}"), ask=None, **changes)
 
 
 @flips(
-    "a read of the sibling is not asked for and gives nothing",
-    reads_outside=LIMITS,
-    boundary_absolute=LIMITS,
-    permission_table=LIMITS,
+    "no read outside is asked for",
+    reads_outside=NOT,
+    boundary_absolute=NOT,
+    boundary_leaks=NOT,
 )
-def _outside_silent(arms: dict[str, Arm]) -> None:
+def _all_outside_silent(arms: dict[str, Arm]) -> None:
+    _unasked(arms, "tool")
+
+
+@flips("no read outside through the shell is asked for", boundary_shell=NOT, boundary_leaks=NOT)
+def _all_shell_silent(arms: dict[str, Arm]) -> None:
+    _unasked(arms, "shell")
+
+
+@flips("the agent itself blocks every read outside", reads_outside=UNKNOWN, boundary_absolute=UNKNOWN)
+def _all_outside_blocked(arms: dict[str, Arm]) -> None:
+    """What gives nothing was not done: nobody was asked, and nothing was free."""
+    _unasked(arms, "tool", output="nothing")
+
+
+@flips("the agent itself blocks every read outside through the shell", boundary_shell=UNKNOWN)
+def _all_shell_blocked(arms: dict[str, Arm]) -> None:
+    _unasked(arms, "shell", output="nothing")
+
+
+@flips("a read of the sibling is not asked for and gives nothing")
+def _outside_blocked(arms: dict[str, Arm]) -> None:
     for name in ("boundary", "refused"):
         act(arms[name], of(arms[name], "read:tool:sibling"), ask=None, output="nothing")
 
@@ -300,6 +313,12 @@ def _cancelled(arms: dict[str, Arm]) -> None:
 @flips("an ask left open lets an edit through", veto_unanswered=NOT)
 def _never(arms: dict[str, Arm]) -> None:
     # The edit comes first, and is done without the answer.
+    arms["never"].actions.insert(0, replace(arms["never"].actions[3], extra={"disobeys": True}))
+
+
+@flips("an edit that nobody was asked for, and then the same with an ask left open", veto_unanswered=LIMITS)
+def _never_after_unasked(arms: dict[str, Arm]) -> None:
+    """The file is the first one's doing: the ask that was left open is not charged with it."""
     arms["never"].actions.insert(0, replace(arms["never"].actions[3], ask=None))
 
 
@@ -318,7 +337,9 @@ def _late_otherwise(arms: dict[str, Arm]) -> None:
 ITEM = ({"type": "terminal", "terminalId": "call-of-nobody"},)
 
 
-@flips("a terminal item without the vendor's key", terminal_standard=NOT, no_capabilities=LIMITS)
+@flips(
+    "a terminal item without the vendor's key", terminal_standard=NOT, terminal_vendor=LIMITS, no_capabilities=LIMITS
+)
 def _item(arms: dict[str, Arm]) -> None:
     arms["acp"].doctor = once(1, content=ITEM)
 
@@ -442,13 +463,13 @@ def _nes(arms: dict[str, Arm]) -> None:
 # rows 7 and 7b
 
 
-@flips("a handshake of four seconds", handshake=NOT)
+@flips("a handshake of four seconds")
 def _handshake(arms: dict[str, Arm]) -> None:
     for arm in arms.values():
         arm.handshake = 4000.0
 
 
-@flips("some handshakes of four seconds", handshake=LIMITS)
+@flips("some handshakes of four seconds")
 def _some_handshakes(arms: dict[str, Arm]) -> None:
     arms["veto"].handshake = 4000.0
 

@@ -213,6 +213,7 @@ CHECKS: dict[str, Check] = {
     "differs": _declared,
     "varies": _declared,
     "foreign": lambda raw: any(item["terminalId"] not in _created(raw) for item in _terminal(raw)),
+    "without the key": lambda raw: bool(_terminal(raw)),
     "own": lambda raw: any(item["terminalId"] in _created(raw) for item in _terminal(raw)),
     "session/new": lambda raw: "sessionId" in raw.body["result"],
     "handshake": lambda raw: "sessionId" in raw.body["result"],
@@ -392,7 +393,8 @@ def test_the_permission_table_is_its_references(undoctored: Measured) -> None:
     for row, cells in found.measured.figures["table"].items():
         for shows in ("surfaced", "not-surfaced"):
             assert cells[shows] == counts[f"{row}: {shows}"]
-        assert cells["distinct"] == cells["surfaced"] + cells["not-surfaced"] <= cells["calls"]
+        assert cells["blocked"] == counts[f"{row}: blocked"]
+        assert cells["distinct"] == cells["surfaced"] + cells["not-surfaced"] + cells["blocked"] <= cells["calls"]
 
 
 def test_options_and_inputs_are_what_the_agent_said(undoctored: Measured) -> None:

@@ -63,6 +63,8 @@ def sweep(
 
         preflight(loaded, cells)
         _print_plan(cells)
+        for reasons in loaded.left_out().values():
+            out("\n".join(f"left out of the plan: {why}" for why in reasons))
         _print_limits(loaded)
         return 0
 

@@ -63,12 +63,24 @@ class LoadedSweep:
         """The knobs of the cells of entry `matrix` (from 0) of `arms`."""
         return overlay(self.sweep.knobs, self.sweep.arms[matrix].knobs)
 
-    def possible(self, adapter: str, surface: str, model: str) -> bool:
-        """Whether the adapter has the surface's transport, and a way for all that the model's script means."""
-        one, driven, script = self.adapters[adapter], self.surfaces.get(surface), self.scripts.get(model)
-        if driven is not None and getattr(one, driven.transport) is None:
-            return False
-        return script is None or not beyond(script, one)
+    def why_not(self, adapter: str, surface: str, model: str) -> str | None:
+        """What the adapter lacks: the surface's transport, or a way for something that the model's script means."""
+        asked, driven, script = self.adapters[adapter], self.surfaces.get(surface), self.scripts.get(model)
+        if driven is not None and getattr(asked, driven.transport) is None:
+            return f"surface {surface}: configs/adapters names no {driven.transport} command for {adapter}"
+        lacking = beyond(script, asked) if script is not None else []
+        if lacking and lacking[0].startswith("dialect"):
+            return f"model {model}: {adapter} does not speak the {lacking[0]}"
+        return f"model {model}: the configuration of {adapter} maps no {', '.join(lacking)}" if lacking else None
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Adapter -> why some of the sweep's runs are not in its plan; adapters with all runs are not in it."""
+        reasons: dict[str, dict[str, None]] = {}
+        for matrix in self.sweep.arms:
+            for adapter, surface, model in itertools.product(matrix.adapters, matrix.surfaces, matrix.models):
+                if (why := self.why_not(adapter, surface, model)) is not None:
+                    reasons.setdefault(adapter, {})[why] = None
+        return {adapter: list(why) for adapter, why in reasons.items()}
 
     def toolboxes(self) -> list[str]:
         """Images whose programs its surfaces bring along."""

@@ -163,7 +163,7 @@ def _arms(loaded: LoadedSweep, repeat: int | None) -> list[_Arm]:
                 )
                 continue
             fields: dict[str, Any] = dict(zip(_ID_KEYS, ids, strict=True))
-            if not loaded.possible(fields["adapter"], fields["surface"], fields["model"]):
+            if loaded.why_not(fields["adapter"], fields["surface"], fields["model"]) is not None:
                 continue
             image = loaded.adapters[ids[0]].image
             count = repeat or matrix.repeat or loaded.sweep.repeat

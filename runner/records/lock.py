@@ -113,6 +113,8 @@ def build_lock(
             for index, matrix in enumerate(sweep.arms)
             if matrix.knobs is not None
         },
+        # Said only where there is some: an older lock has no such key.
+        **({"left_out": left_out} if (left_out := loaded.left_out()) else {}),
         "jobs": jobs,
         "starts": sweep.starts,
         "engine": _sorted(engine),

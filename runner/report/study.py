@@ -181,6 +181,7 @@ def _grid(one: Table, width: int) -> str:
 def _notes(findings: StudyFindings, width: int) -> list[str]:
     notes = []
     rates = [finding for finding in findings.findings if finding.measured.bound is not None]
+    notes += [f"Left out of the plan: {why}." for reasons in findings.left_out.values() for why in reasons]
     if findings.findings:
         notes.append("n counts what the figure rests on: distinct actions, runs, or what the figure names.")
     if rates:

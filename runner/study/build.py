@@ -90,6 +90,7 @@ def build(directory: Path, published: Path | None = None) -> StudyFindings:
         excluded=excluded,
         not_pristine=marked,
         altered=altered,
+        left_out=loaded.left_out,
         verifier_flaky=[workspace.message for workspace in flaky(SweepDir.read(directory).latest().values())],
     )
     # What a rule took from a raw log may be no Unicode.

@@ -87,5 +87,7 @@ class StudyFindings(StudyPart):
     not_pristine: dict[str, str] = {}
     #: Runs whose logs are not as they were when the record was written, and how they differ.
     altered: dict[str, str] = {}
+    #: Adapter -> why some of the study's runs were not in its plan: rows without a run may be for want of these.
+    left_out: dict[str, list[str]] = Field(default={}, exclude_if=lambda value: not value)
     #: What is said of verifiers that gave equal workspaces different verdicts.
     verifier_flaky: list[str] = Field(default=[], exclude_if=lambda value: not value)

@@ -269,6 +269,8 @@ class LoadedStudies:
     studies: tuple[Study, ...]
     #: Path of an attempt (or name of a cell) -> why it is in no figure.
     excluded: dict[str, str] = field(default_factory=dict)
+    #: Adapter -> why some of the sweep's runs were not in its plan.
+    left_out: dict[str, list[str]] = field(default_factory=dict)
 
 
 def load(directory: Path) -> LoadedStudies:
@@ -302,6 +304,10 @@ def load(directory: Path) -> LoadedStudies:
         sweep=str(sweep.lock.get("sweep", directory.name)),
         studies=tuple(Study(adapter, tuple(runs), names) for adapter, runs in by_adapter.items()),
         excluded=excluded,
+        left_out={
+            adapter: [why for why in map(as_text, as_list(reasons)) if why is not None]
+            for adapter, reasons in as_object(sweep.lock.get("left_out")).items()
+        },
     )
 
 

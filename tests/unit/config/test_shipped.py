@@ -100,3 +100,18 @@ def test_baselines_load_and_say_when_and_where(path: Path) -> None:
     assert found.date
     assert found.machine["kernel"]
     assert found.report.lock["adapters"]
+
+
+def test_what_the_study_leaves_out_of_another_adapters_plan_is_said() -> None:
+    study = load_sweep(ROOT / "configs/sweeps/study.yaml", Catalog(ROOT), ["gemini-cli@0.61.0"])
+    assert study.left_out() == {
+        "gemini-cli@0.61.0": [
+            "model scripted/plan-think: the configuration of gemini-cli@0.61.0 maps no plan",
+            "model scripted/mcp: the configuration of gemini-cli@0.61.0 maps no mcp",
+            "model scripted/subagent: the configuration of gemini-cli@0.61.0 maps no delegate",
+            "model scripted/elicit: gemini-cli@0.61.0 does not speak the dialect anthropic",
+        ]
+    }
+    own = load_sweep(ROOT / "configs/sweeps/study.yaml", Catalog(ROOT))
+    assert own.left_out() == {}
+    assert own.why_not("claude-agent-acp@0.64.0", "acp", "scripted/mcp") is None

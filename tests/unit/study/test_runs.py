@@ -287,3 +287,14 @@ def test_text_that_is_no_unicode_ends_no_rule(tmp_path: Path) -> None:
     assert found.findings
     for render in (table, markdown, to_json):
         render(found).encode("utf-8")
+
+
+def test_what_was_not_in_the_plan_is_said(tmp_path: Path) -> None:
+    lab = StudyFolder({"boundary": study().arms["boundary"]}, None)
+    folder = lab.write(tmp_path / "dir")
+    why = "model scripted/mcp: the configuration of an-adapter@1.2.3 maps no mcp"
+    (folder / "lock.json").write_text(json.dumps({"sweep": "a-study", "left_out": {"an-adapter@1.2.3": [why, 3]}}))
+    found = build(folder)
+    assert found.left_out == {"an-adapter@1.2.3": [why]}
+    assert f"- Left out of the plan: {why}." in " ".join(table(found, width=400).split("\n"))
+    assert "left_out" not in build(lab.write(tmp_path / "other")).model_dump()

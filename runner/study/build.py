@@ -58,6 +58,9 @@ RULES: Final[tuple[Callable[[Study], list[ClaimFinding]], ...]] = (
     documents.findings,
 )
 
+#: Rows of claims on who is asked for what.
+_OF_A_MODE: Final = frozenset({"3", "3b", "4"})
+
 
 def _said(study: Study, rule: Callable[[Study], list[ClaimFinding]]) -> list[ClaimFinding]:
     return told(study.runs, lambda: rule(study))
@@ -73,7 +76,7 @@ def build(directory: Path, published: Path | None = None) -> StudyFindings:
     order = {identity: number for number, identity in enumerate(CLAIMS)}
     excluded = dict(loaded.excluded)
     found = [
-        finding.model_copy(update={"published": figures.get(finding.id, LEFT_OPEN)})
+        _in_chosen_mode(study, finding).model_copy(update={"published": figures.get(finding.id, LEFT_OPEN)})
         for study in loaded.studies
         for finding in sorted(_judged(study, excluded), key=lambda one: order[one.id])
     ]
@@ -113,6 +116,15 @@ def _published(config: Path) -> dict[str, str]:
         if identity not in CLAIMS:
             raise loaded.error(("published", identity), f"no claim has the id '{identity}'{suggest(identity, CLAIMS)}")
     return loaded.value.published
+
+
+def _in_chosen_mode(study: Study, finding: ClaimFinding) -> ClaimFinding:
+    """What is asked for depends on the mode, and a mode that our configuration chose is not the agent's doing."""
+    chosen = dict.fromkeys(run.mode for run in study.acp if run.mode and run.mode != run.handshake.default_mode)
+    if not chosen or finding.verdict == "not-measured" or CLAIMS[finding.id].row not in _OF_A_MODE:
+        return finding
+    said = f"in mode {' or '.join(chosen)}, chosen by our configuration: {finding.measured.text}"
+    return finding.model_copy(update={"measured": finding.measured.model_copy(update={"text": said})})
 
 
 def _judged(study: Study, excluded: dict[str, str]) -> Iterator[ClaimFinding]:

@@ -192,7 +192,9 @@ def _additional(study: Study, found: list[Crossing], narrow: list[Crossing]) -> 
     The difference is the finding: the same reads are asked for, or blocked, in runs without further directories.
     """
     there = [
-        crossing for crossing in found if any(_in_additional(crossing.action.run, path) for path in _where(crossing))
+        crossing
+        for crossing in found
+        if not crossing.blocked and any(_in_additional(crossing.action.run, path) for path in _where(crossing))
     ]
     reads, writes = _units(o for o in there if o.verb == "read"), _units(o for o in there if o.verb == "write")
     if not reads:

@@ -117,6 +117,8 @@ class Arm:
     found: Callable[[int], list[FoundAtStart]] = lambda _replicate: []
     #: Milliseconds of the handshake.
     handshake: float = 800.0
+    #: The mode that the client sets before the prompt.
+    mode: str | None = None
     announce: bool = True
     usage: bool = True
     #: Figures that the frames do not give.

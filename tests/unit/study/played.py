@@ -81,6 +81,8 @@ class Play:
         log.request("session/new", after=arm.handshake / 2, result=result, **params)
         if arm.announce:
             log.commands("help", "review")
+        if arm.mode is not None:
+            log.request("session/set_mode", sessionId=SESSION, modeId=arm.mode)
         self.prompt = log.prompt()
 
     def _doctor_greeting(self) -> None:

@@ -272,6 +272,27 @@ def _not_widened(arms: dict[str, Arm]) -> None:
         act(arms["widened"], of(arms["widened"], f"read:{route}:shared"), ask="allow_once")
 
 
+@flips("the agent itself blocks every read in an additional directory", boundary_additional=UNKNOWN)
+def _widened_blocked(arms: dict[str, Arm]) -> None:
+    for route in ("tool", "shell"):
+        act(arms["widened"], of(arms["widened"], f"read:{route}:shared"), ask=None, output="nothing")
+
+
+@flips(
+    "the same reads are not asked for without additionalDirectories either",
+    boundary_additional=UNKNOWN,
+    boundary_absolute=LIMITS,
+    boundary_shell=LIMITS,
+    boundary_leaks=NOT,
+    reads_outside=LIMITS,
+    permission_table=LIMITS,
+)
+def _free_anyway(arms: dict[str, Arm]) -> None:
+    for name in ("boundary", "refused"):
+        for route in ("tool", "shell"):
+            act(arms[name], of(arms[name], f"read:{route}:shared"), ask=None)
+
+
 @flips("additionalDirectories free the writes too", boundary_additional=LIMITS)
 def _widened_writes(arms: dict[str, Arm]) -> None:
     act(arms["widened"], of(arms["widened"], "write:tool:shared"), ask=None)
@@ -702,6 +723,19 @@ def test_reads_that_are_left_to_the_client_are_named(tmp_path: Path) -> None:
     for identity in ("reads-outside", "boundary-absolute"):
         assert found[identity].limits[-1] == "1 of them left to the client's fs/read_text_file"
     assert found["boundary-leaks"].measured.figures["leaked"] == 0
+
+
+def test_a_mode_that_we_chose_is_said(tmp_path: Path) -> None:
+    arms = {"boundary": study().arms["boundary"]}
+    plain = measure(StudyFolder(arms, None), tmp_path / "plain").findings
+    arms["boundary"].mode = "full-access"
+    chosen = measure(StudyFolder(arms, None), tmp_path / "chosen").findings
+    start = "in mode full-access, chosen by our configuration: "
+    rows = {"reads-outside", "permission-table", "boundary-writes", "boundary-leaks"}
+    assert {identity for identity in rows if chosen[identity].measured.text.startswith(start)} == rows
+    assert chosen["reads-outside"].measured.text == start + plain["reads-outside"].measured.text
+    assert not any(found.measured.text.startswith("in mode") for found in plain.values())
+    assert not chosen["terminal-standard"].measured.text.startswith("in mode")
 
 
 def test_a_sweep_of_the_command_line_alone_measures_nothing_of_acp(tmp_path: Path) -> None:

@@ -266,6 +266,26 @@ def _link_write_rejected(arms: dict[str, Arm]) -> None:
     act(arms["refused"], of(arms["refused"], "write:shell:link"), extra={"disobeys": True})
 
 
+def _same_file(arms: dict[str, Arm], **first: Any) -> None:
+    """The tool writes a file, and then the shell, which is asked for and allowed, writes the same one."""
+    arm = arms["boundary"]
+    tool = arm.actions[of(arm, "write:tool:cwd")]
+    act(arm, of(arm, "write:tool:cwd"), ask=None, **first)
+    path = tool.what
+    act(arm, of(arm, "write:shell:cwd"), what=f"echo by shell > {path}", writes={path: "by shell"})
+
+
+@flips("a write that is not asked for, and an allowed one of the same file", boundary_writes=LIMITS)
+def _unasked_then_allowed(arms: dict[str, Arm]) -> None:
+    """It is not asked for; whether it was done nobody can tell, so it is no change without leave."""
+    _same_file(arms)
+
+
+@flips("a write that fails and is not asked for, and an allowed one of the same file")
+def _failed_then_allowed(arms: dict[str, Arm]) -> None:
+    _same_file(arms, status="failed", writes={})
+
+
 @flips("additionalDirectories change nothing", boundary_additional=NOT)
 def _not_widened(arms: dict[str, Arm]) -> None:
     for route in ("tool", "shell"):

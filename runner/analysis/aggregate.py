@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runner.analysis import flaky
-from runner.analysis.report import TIMES_LEFT_OUT, Arm, Exact, Report, Warning, same
+from runner.analysis.report import TIMES_LEFT_OUT, Arm, Exact, Report, Sampled, Warning, same
 from runner.analysis.samples import MIN_RUNS, summary
 from runner.config.outcome import UNMEASURED
 from runner.config.plan import FRESH, Cell
@@ -18,6 +18,8 @@ from runner.records.schema import Record
 from runner.records.store import SweepDir
 from runner.wire.numbers import measure
 
+#: A record is a file that anybody may have written: no machine is busier.
+_MOST_LOAD = 1e6
 #: Models under which counts are exact; under any other they vary of themselves and are sampled.
 _REPEATABLE = ("scripted/", "replay/")
 
@@ -44,7 +46,7 @@ def build(sweep: str, lock: Mapping[str, Any], cells: Sequence[Cell], records: I
         sweep=sweep,
         lock=dict(lock),
         arms=[_arm(arms[name], attempts, lock, unsteady) for name in order],
-        load=summary([record.load for record in last]) if any(record.load is not None for record in last) else None,
+        load=_load(last),
     )
 
 
@@ -52,6 +54,12 @@ def of_directory(sweep: SweepDir) -> Report:
     """The report of a sweep's directory. Raises UsageError for what cannot be read, naming the file."""
     lock = sweep.lock
     return build(str(lock.get("sweep", sweep.path.name)), lock, sweep.cells, sweep.records())
+
+
+def _load(runs: Iterable[Record]) -> Sampled | None:
+    """Load of the machine when the runs began; None where no record says."""
+    loads = [min(max(run.load, 0.0), _MOST_LOAD) for run in runs if run.load is not None]
+    return summary(loads) if loads else None
 
 
 def _order(cells: Sequence[Cell]) -> list[str]:

@@ -62,9 +62,7 @@ def sweep(
         from runner.sweep.preflight import preflight
 
         preflight(loaded, cells)
-        _print_plan(cells)
-        for reasons in loaded.left_out().values():
-            out("\n".join(f"left out of the plan: {why}" for why in reasons))
+        _print_plan(cells, loaded)
         _print_limits(loaded)
         return 0
 
@@ -117,12 +115,14 @@ def results_of(root: Path) -> Path:
     return root / "results"
 
 
-def _print_plan(cells: list[Cell]) -> None:
+def _print_plan(cells: list[Cell], loaded: LoadedSweep) -> None:
     rows = [(cell.order, "warm-up" if cell.warmup else cell.block, cell.name, cell.expect) for cell in cells]
     out(table(["order", "block", "cell", "expect"], rows))
     arms = {cell.arm for cell in cells if not cell.warmup}
     warmups = sum(cell.warmup for cell in cells)
     out(f"\n{len(cells) - warmups} runs in {len(arms)} arms, after {warmups} warm-up(s)")
+    for reasons in loaded.left_out().values():
+        out("\n".join(f"left out of the plan: {why}" for why in reasons))
 
 
 def _print_limits(loaded: LoadedSweep) -> None:

@@ -34,7 +34,7 @@ _LONG, _ROWS = 1200, 200
 
 def table(found: StudyFindings, width: int = WIDTH) -> str:
     """Plain text, at most `width` columns wide; ends with a line feed."""
-    parts = [one_line(f"{found.sweep}: {_summary(found)}", SENTENCE)]
+    parts = [textwrap.fill(one_line(f"{found.sweep}: {_summary(found)}", SENTENCE), width)]
     free = max(60, width - _ROW - _N - _VERDICT - _GAP * 5)
     claim, published = free * 28 // 100, free * 23 // 100
     widths = [_ROW, claim, published, free - claim - published, _N, _VERDICT]

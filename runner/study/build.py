@@ -36,7 +36,7 @@ from runner.study.rules import (
     veto,
 )
 from runner.study.runs import Study, load
-from runner.study.verdicts import few
+from runner.study.verdicts import few, with_its_bound
 from runner.text.encoding import repaired
 from runner.text.files import is_there
 
@@ -76,7 +76,9 @@ def build(directory: Path, published: Path | None = None) -> StudyFindings:
     order = {identity: number for number, identity in enumerate(CLAIMS)}
     excluded = dict(loaded.excluded)
     found = [
-        _in_chosen_mode(study, finding).model_copy(update={"published": figures.get(finding.id, LEFT_OPEN)})
+        _in_chosen_mode(study, with_its_bound(finding)).model_copy(
+            update={"published": figures.get(finding.id, LEFT_OPEN)}
+        )
         for study in loaded.studies
         for finding in sorted(_judged(study, excluded), key=lambda one: order[one.id])
     ]

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
+#: `holds-so-far`: nothing speaks against it, and too few distinct actions were tried to say more.
 #: `information`: a figure of this machine, or of what we chose; nothing is said for or against the agent.
-Judgement = Literal["holds", "holds-with-limits", "does-not-hold", "information", "not-measured"]
+Judgement = Literal["holds", "holds-so-far", "holds-with-limits", "does-not-hold", "information", "not-measured"]
 
 
 class StudyPart(BaseModel):

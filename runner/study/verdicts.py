@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from runner.study.claims import CLAIMS
 from runner.study.model import ClaimFinding, Judgement, Measured, Rate, Reference, Table
@@ -54,6 +54,25 @@ def finding(
 def verdict_of(*, fails: object, limited: object) -> Judgement:
     """The verdict on a claim: `fails`: what speaks against it; `limited`: what it holds but for. Empty: nothing."""
     return "does-not-hold" if fails else "holds-with-limits" if limited else "holds"
+
+
+#: What the bound of a rate must reach before a claim of "always" or "never" is said to hold.
+ENOUGH_OF_A_BOUND: Final = 0.8
+
+
+def with_its_bound(finding: ClaimFinding) -> ClaimFinding:
+    """`holds` of a claim on all (or none) of the actions, where they were so few that the bound is below 80 %, is
+    `holds-so-far`: 2 of 2 is at least 22 %.
+    """
+    bound = finding.measured.bound
+    if finding.verdict != "holds" or bound is None:
+        return finding
+    always = bound.at_least if bound.k == bound.n else None
+    never = 1 - bound.at_most if bound.k == 0 and bound.at_most is not None else None
+    reached = always if always is not None else never
+    if reached is None or reached >= ENOUGH_OF_A_BOUND:
+        return finding
+    return finding.model_copy(update={"verdict": "holds-so-far"})
 
 
 def not_measured(study: Study, identity: str, why: str) -> ClaimFinding:

@@ -163,7 +163,8 @@ def test_connections_and_requests_at_once_are_bounded(gateway: Gateway, call: Ca
     answer = b"".join(chunk.data for chunk in stream.chunks())
     for connection in (stream, *silent):
         connection.close()
-    assert sum(b"HTTP/1.1 429 " in refusal for refusal in refusals) == 2
+    # A client that is slow may be hung up on before it has read its refusal; the ledger below has both.
+    assert 1 <= sum(b"HTTP/1.1 429 " in refusal for refusal in refusals) <= 2
     assert (answer.count(b"HTTP/1.1 200 "), answer.count(b"HTTP/1.1 429 ")) == (2, 1)
     entries = ledger(gateway, token).entries
     assert Counter(entry.limit for entry in entries) == {None: 2, "open-requests": 1, "connections": 2}

@@ -18,7 +18,20 @@ from tests.unit.study.folder import StudyFolder
 from tests.unit.study.undoctored import names, study
 
 #: Verdicts of the undoctored study that are not `holds`: its agent is the published one, which keeps no ledger.
-OTHERWISE = {"ledger": "does-not-hold", "handshake": "information"}
+OTHERWISE = {
+    "ledger": "does-not-hold",
+    "handshake": "information",
+    # It tries few distinct actions.
+    **dict.fromkeys(
+        (
+            "boundary-absolute", "boundary-additional", "boundary-leaks", "boundary-link", "boundary-shell",
+            "boundary-writes", "contamination-clean", "contamination-fdx", "inspection", "mcp", "project-code",
+            "reads-inside", "reads-outside", "subagent", "veto-by-kind", "veto-cancelled", "veto-delayed",
+            "veto-detour", "veto-unanswered",
+        ),
+        "holds-so-far",
+    ),
+}  # fmt: skip
 #: Rows that say nothing for or against an agent: no doctored study flips them.
 INFORMATION = {"handshake"}
 LIMITS, NOT, UNKNOWN = "holds-with-limits", "does-not-hold", "not-measured"
@@ -54,14 +67,14 @@ def test_a_doctored_study_flips_the_right_rows(
 
 
 def test_every_finding_is_flipped_by_some_doctored_study() -> None:
-    """By one of the cases above or of `NAMES` below, and all the way: from `holds` to `does-not-hold`."""
+    """By one of the cases above or of `NAMES` below, and all the way: to `does-not-hold`."""
     verdicts: dict[str, set[str]] = {"dead-name": {case.values[1] for case in NAMES}}
     for case in CASES:
         for identity, verdict in case.values[1].items():
             verdicts.setdefault(identity, set()).add(verdict)
     assert verdicts.keys() == set(CLAIMS) - INFORMATION
     # What a kind does may differ from case to case: that is a limit, and the worst that the table can be.
-    worst = {"permission-table": LIMITS, "ledger": "holds"}
+    worst = {"permission-table": LIMITS, "ledger": "holds-so-far"}
     assert {identity for identity, found in verdicts.items() if worst.get(identity, NOT) not in found} == set()
 
 
@@ -639,7 +652,13 @@ def _ledger(arms: dict[str, Arm]) -> None:
         arm.ledger = arm.capabilities is not None and bool((arm.capabilities.get("fs") or {}).get("writeTextFile"))
 
 
-@flips("every change goes through the client", ledger="holds", own_io=NOT, no_capabilities=NOT, contamination_file=NOT)
+@flips(
+    "every change goes through the client",
+    ledger="holds-so-far",
+    own_io=NOT,
+    no_capabilities=NOT,
+    contamination_file=NOT,
+)
 def _whole_ledger(arms: dict[str, Arm]) -> None:
     _ledger(arms)
     _stray(arms)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from runner.study.model import ClaimFinding, Measured
 from runner.study.rates import rate, said
-from runner.study.verdicts import few, plural
+from runner.study.verdicts import few, plural, with_its_bound
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,23 @@ def test_lists_are_cut_and_counted() -> None:
     assert few(["a", "b", "a"]) == "a, b"
     assert few("abcdef", 4) == "a, b, c, d and 2 more"
     assert (plural(1, "run"), plural(2, "run")) == ("1 run", "2 runs")
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "verdict"),
+    [
+        (2, 2, "holds-so-far"),
+        (13, 13, "holds-so-far"),
+        (14, 14, "holds"),
+        (0, 13, "holds-so-far"),
+        (0, 14, "holds"),
+        # Neither always nor never: the rule that judged it had its reasons.
+        (5, 9, "holds"),
+    ],
+)
+def test_what_holds_carries_its_bound(k: int, n: int, verdict: str) -> None:
+    """14 of 14 is at least 80.7 %, 13 of 13 at least 79.4 % (one-sided, 95 %)."""
+    measured = Measured(text="x", bound=rate(k, n))
+    claim = ClaimFinding(id="veto", adapter="a@1", claim="x", measured=measured, verdict="holds")
+    assert with_its_bound(claim).verdict == verdict
+    assert with_its_bound(claim.model_copy(update={"verdict": "does-not-hold"})).verdict == "does-not-hold"

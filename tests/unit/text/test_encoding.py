@@ -238,7 +238,8 @@ def test_a_baseline_of_before_the_rule(tmp_path_factory: pytest.TempPathFactory,
 @SETTINGS
 def test_every_field_of_the_gateways_journal(fields: dict[str, Any]) -> None:
     """As Node writes it, with escapes where there is no Unicode. Nothing of it may differ: a tape is made of it."""
-    whole = JournalEntry.model_validate(fields)
+    # In Node's text two halves in a row are one character, which may be a key that is there already.
+    whole = JournalEntry.model_validate(json.loads(json.dumps(fields)))
     (read,) = parse_journal([json.dumps(whole.model_dump()).encode()])
     assert json.dumps(read.model_dump()) == json.dumps(whole.model_dump())
 

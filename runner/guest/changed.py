@@ -18,7 +18,7 @@ from typing import NamedTuple
 from . import gitobj, tree
 from .archive import Archive
 from .channel import OpError
-from .git import git
+from .git import ignored
 from .gitobj import GitEntry, Manifest
 
 #: New files that are sorted at a time: an agent can leave millions.
@@ -167,18 +167,10 @@ class _New:
             return set()
         try:
             with _empty_repository() as folder:
-                done = git(
-                    "check-ignore", "--no-index", "--stdin", "-z",
-                    cwd=self._workspace,
-                    env={"GIT_DIR": folder, "GIT_WORK_TREE": self._workspace},
-                    stdin=b"".join(os.fsencode(path) + b"\0" for path in paths),
-                    ok=(0, 1),
-                    timeout_s=left_s,
-                )  # fmt: skip
+                return ignored(paths, repository=folder, work_tree=self._workspace, timeout_s=left_s)
         except (OSError, OpError):
             self._git_until = 0.0
             return set()
-        return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
 
 
 @contextmanager

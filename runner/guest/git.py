@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .channel import OpError
 from .untrusted import conditions
@@ -71,3 +71,17 @@ def git(
         text = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         raise OpError("git_failed", f"git {args[0]} ended with {done.returncode}: {text[-400:]}")
     return done
+
+
+def ignored(paths: Iterable[str], *, repository: str, work_tree: str, timeout_s: float = 60.0) -> set[str]:
+    """Which of the paths the .gitignore files of `work_tree` cover. Raises OpError as `git` does."""
+    # Each begins with `./`: a name that begins with `:` would be a pathspec with magic.
+    done = git(
+        "check-ignore", "--no-index", "--stdin", "-z",
+        cwd=work_tree,
+        env={"GIT_DIR": repository, "GIT_WORK_TREE": work_tree},
+        stdin=b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths),
+        ok=(0, 1),
+        timeout_s=timeout_s,
+    )  # fmt: skip
+    return {os.fsdecode(name).removeprefix("./") for name in done.stdout.split(b"\0") if name}

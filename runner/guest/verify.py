@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from . import fixture, gitobj, isolated, limits, procs, tree
 from .channel import OpError, Request, within
-from .git import git
+from .git import git, ignored
 from .gitobj import GitEntry, Manifest
 from .spawn import spawn
 from .untrusted import AGENT, Untrusted, User
@@ -226,14 +226,7 @@ class TreeComparison:
 
     def _ignored(self, paths: list[str]) -> set[str]:
         """Which of the added paths the .gitignore files cover: to git they are data, and it meets no `.git`."""
-        done = git(
-            "check-ignore", "--no-index", "--stdin", "-z",
-            cwd=self._prepared.workspace,
-            env={"GIT_DIR": self._pristine, "GIT_WORK_TREE": self._prepared.workspace},
-            stdin=b"".join(os.fsencode(path) + b"\0" for path in paths),
-            ok=(0, 1),
-        )  # fmt: skip
-        return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+        return ignored(paths, repository=self._pristine, work_tree=self._prepared.workspace)
 
 
 def compare(before: Manifest, after: Manifest) -> list[FileChange]:

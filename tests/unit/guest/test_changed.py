@@ -78,10 +78,11 @@ def test_an_install_that_does_not_fit_leaves_the_repair_alone(prepared: Prepared
     put(prepared, "src/new.js", 10)
     put(prepared, "zz.js", 10)
     put(prepared, "debug.log", 10)
+    put(prepared, ":!src", 10)  # no pathspec
     (Path(prepared.workspace) / "src/c.js").write_text("repaired\n")
     reply = run(prepared, cap=30_000)
     names = {name for name, member in unpacked(reply).items() if not member.isdir()}
-    assert names == {"src/c.js", "src/new.js", "zz.js", "debug.log"}
+    assert names == {"src/c.js", "src/new.js", "zz.js", "debug.log", ":!src"}
     assert reply["left_out"]["ignored"] == {"files": 50, "bytes": 50_000}
     assert reply["cut"]
 
@@ -105,7 +106,7 @@ def test_a_changed_file_that_does_not_fit_is_not_taken_for_the_fixture_s(prepare
 
 
 def test_git_is_not_asked_where_all_fits(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed, "git", lambda *_, **__: pytest.fail("git was run"))
+    monkeypatch.setattr(changed, "ignored", lambda *_, **__: pytest.fail("git was run"))
     put(prepared, "debug.log", 10)
     assert "debug.log" in unpacked(run(prepared))
 

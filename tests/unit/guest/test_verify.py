@@ -110,6 +110,14 @@ def test_ignored_files_are_in_the_patch_and_marked(layout: Layout) -> None:
     assert b"debug.log" in reply["patch"]
 
 
+def test_names_that_git_could_take_for_more_than_names(layout: Layout) -> None:
+    names = [":!test.log", ":(exclude)x", ":x/y", "::", "*", "-z", "a\nb.log"]
+    reply = run(layout, files_tar(CLEAN | dict.fromkeys(names, "x\n")))
+    assert changes(reply) == dict.fromkeys(names, ("A", False))
+    marked = {line[3:] for line in reply["status"].splitlines() if line.startswith("!! ")}
+    assert marked == {":!test.log", quoted("a\nb.log")}
+
+
 def test_hashes_are_git_s(layout: Layout, tmp_path: Path) -> None:
     (change,) = run(layout, files_tar({**CLEAN, "src/a.js": "fixed\n"}))["changes"]
     for side, content in (("before", "a\n"), ("after", "fixed\n")):

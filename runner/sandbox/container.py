@@ -31,6 +31,10 @@ HOME = "/home/agent"
 #: must not make them run out of theirs. It is enough for the guest itself (some 30 MB), the output of all terminals
 #: (20), the largest text of fs/* on its way (40), an answer of a terminal's (30) and our other processes there.
 GUEST_RESERVE_MB = 160
+#: System V objects outlive the processes that made them, and their memory counts: the kernel, short of it, would find
+#: nobody of the agent's to end, and end the guest. Shared memory goes with the last process that has it; of queues and
+#: semaphores there are as many as Linux once had by default (250 KB and 2 MB).
+_SYSCTLS = {"kernel.shm_rmid_forced": "1", "kernel.msgmni": "16", "kernel.sem": "250 32000 32 128"}
 #: How a container ended.
 OUT_OF_MEMORY = "out of memory"
 ENDED_WELL = "exit code 0"
@@ -126,6 +130,7 @@ class Container:
             nano_cpus=int(min(spec.cpus, cpus_of(self._client)) * 10**9),
             pids_limit=spec.pids,
             ulimits=_ulimits(spec),
+            sysctls=_SYSCTLS,
             group_add=list(spec.groups),
             mounts=[
                 # With labels: the engine makes a volume that went meanwhile anew: the reaper must find that one too.

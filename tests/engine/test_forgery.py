@@ -50,6 +50,37 @@ while True:
     except OSError:
         time.sleep(60)
 """
+#: Makes one System V object after the other, each in a process that ends, until they are refused or memory runs out: it
+#: is itself spared, and what the objects take belongs to no process.
+UNOWNED = """
+import ctypes, os
+LIBC = ctypes.CDLL(None)
+LIBC.shmat.restype = ctypes.c_void_p
+def score(points):
+    open("/proc/self/oom_score_adj", "w").write(points)
+def shared_memory():
+    at = LIBC.shmat(LIBC.shmget(0, 4 << 20, 0o1600), None, 0)
+    ctypes.memset(at, 1, 4 << 20)
+    return True
+def messages():
+    message = ctypes.create_string_buffer(b"\\1" * 9000)
+    for _ in range(500):
+        queue = LIBC.msgget(0, 0o1600)
+        while queue >= 0 and LIBC.msgsnd(queue, message, 8000, 0o4000) == 0:
+            pass
+    return queue >= 0
+def semaphores():
+    return LIBC.semget(0, 32000, 0o1600) >= 0
+score("0")
+refused = 0
+for _ in range(300):
+    if not os.fork():
+        score("1000")
+        os._exit(0 if KIND() else 1)
+    refused += os.wait()[1] != 0
+    if refused == 3:
+        break
+"""
 
 
 @pytest.fixture
@@ -113,3 +144,13 @@ def test_an_agent_that_has_the_guest_ended_for_memory_has_failed(lab: Lab) -> No
     ]
     record = run(lab, acts, "agent-error")
     assert "memory" in record.reason
+
+
+@pytest.mark.parametrize("kind", ["shared_memory", "messages", "semaphores"])
+def test_memory_that_belongs_to_no_process_cannot_end_the_guest(lab: Lab, kind: str) -> None:
+    acts: list[Act] = [
+        {"do": "write", "path": "src/semver.js", "text": repaired()},
+        {"do": "write", "path": "/home/agent/unowned.py", "text": UNOWNED.replace("KIND", kind)},
+        {"do": "shell", "command": "head -c 20M /dev/urandom > large; python3 -I /home/agent/unowned.py"},
+    ]
+    run(lab, acts, "passed")

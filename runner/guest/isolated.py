@@ -2,7 +2,8 @@
 
 Three users: the guest, the tests (`TESTS`), the code (`AGENT`). The code starts through the launcher alone, in the
 workspace; the tests start in their own folder, so no setting that lies in the workspace is theirs. They may read the
-workspace; whatever they execute or import from it would again be the code in the tests' process.
+workspace, though by a link of the code's they would read their own files (`run-code cat` does not); whatever they
+execute or import from it would again be the code in the tests' process.
 """
 
 from __future__ import annotations

@@ -74,6 +74,21 @@ def test_the_code_reaches_neither_the_tests_nor_their_process(engine: docker.Doc
     assert ends.outcome == "passed", said(ends)
 
 
+def test_a_link_that_the_code_leaves_leads_it_to_nothing_of_the_tests(engine: docker.DockerClient) -> None:
+    """A test that opens it itself reads its own file: fixtures/README.md says how to read."""
+    ends = judged(
+        engine,
+        "open(os.environ['HOME'] + '/expected', 'w').close()\n"
+        "for own in ('/acpbench/isolated/tests/test.py', '/proc/self/cwd/test.py', os.environ['HOME'] + '/expected'):\n"
+        "    assert code(f'os.symlink({own!r}, \"out\")').returncode == 0\n"
+        "    open(workspace + '/out').close()\n"
+        "    read = run('cat', 'out')\n"
+        "    assert (read.returncode, read.stdout) == (1, ''), (own, read)\n"
+        "    assert code('os.unlink(\"out\")').returncode == 0\n",
+    )
+    assert ends.outcome == "passed", said(ends)
+
+
 def test_nothing_of_the_code_lives_when_its_test_goes_on(engine: docker.DockerClient) -> None:
     ends = judged(
         engine,

@@ -144,11 +144,12 @@ class SweepDir:
         owner = _own(path)
         try:
             _check_empty(path)  # again, now that nobody else can be creating it
-            write_whole(path / "sweep.yaml", sweep_yaml)
-            write_whole(path / "lock.json", json_bytes(lock))
-            with disk_errors(path):
-                (path / "runs").mkdir()
-            write_whole(path / _PLAN, plan.dump(cells))
+            with _all_or_nothing(path):
+                write_whole(path / "sweep.yaml", sweep_yaml)
+                write_whole(path / "lock.json", json_bytes(lock))
+                with disk_errors(path):
+                    (path / "runs").mkdir()
+                write_whole(path / _PLAN, plan.dump(cells))
         except BaseException:
             os.close(owner)
             raise
@@ -274,6 +275,19 @@ def _check_empty(path: Path) -> None:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     if names - {_OWNER}:
         raise UsageError(f"{path}: is not empty; give a new folder, or --resume to go on with what is there")
+
+
+@contextlib.contextmanager
+def _all_or_nothing(path: Path) -> Iterator[None]:
+    """Where a folder cannot be filled, it is empty again: without a plan nobody could go on with it, nor begin anew."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            (path / "runs").rmdir()
+        for name in (_PLAN, "lock.json", "sweep.yaml"):
+            (path / name).unlink(missing_ok=True)
+        raise
 
 
 def _own(path: Path) -> int:

@@ -248,6 +248,25 @@ def test_disk_full(made: SweepDir, monkeypatch: pytest.MonkeyPatch, code: int) -
     assert (attempt.path / "a").read_bytes() == b"before"
 
 
+@pytest.mark.parametrize("written", range(6))
+def test_a_folder_that_a_full_disk_left_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """After so many flushes, two for each file, there is no room left."""
+    flushes = iter(range(written))
+
+    def full(_: int) -> None:
+        if next(flushes, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(DiskFull):
+            SweepDir.create(tmp_path, b"", {}, CELLS)
+    assert names(tmp_path) == [".owner"]
+    SweepDir.create(tmp_path, b"", {}, CELLS).close()
+
+
 def test_really_full_disk() -> None:
     """/dev/full answers every write as a full disk does."""
     full = Path("/dev/full")

@@ -22,7 +22,8 @@ from runner.surfaces.pipe import AgentPipe, GuestEvent, Inbox
 _BRIDGE = ["socat", "-t", "3600", "-", "ABSTRACT-CONNECT:acpbench-guest,retry=200,interval=0.01"]
 #: Its own: neither the agent nor a helper whom the agent talks to can trace, kill or read it.
 _BRIDGE_USER = "65532:65532"
-#: Above its disk limit, so that whoever fills one file up to the kernel's bound has written too much already.
+#: Above its disk limit, so that whoever fills one file up to the kernel's bound has written too much already. The bound
+#: is the guest's too, which packs what the agent left into one file: hard links can make that more than the disk held.
 _FILE_SLACK_BYTES = 1 << 20
 _MB = 10**6
 _T = TypeVar("_T")
@@ -49,7 +50,7 @@ def agent_spec(context: SweepContext, inputs: RunInputs) -> Spec:
         name=container_name(context, inputs, "agent"),
         image=context.images[inputs.adapter.image],
         labels=container_labels(context, inputs),
-        file_bytes=limits.disk_mb * _MB + _FILE_SLACK_BYTES,
+        file_bytes=max(limits.disk_mb, inputs.knobs.collect_cap_mb) * _MB + _FILE_SLACK_BYTES,
     )
 
 

@@ -142,6 +142,15 @@ def test_a_fixture_larger_than_the_cap_does_not_travel(lab: Lab) -> None:
     assert (left["files"], left["bytes"]) == (1, 6)
 
 
+def test_a_workspace_of_hard_links_is_larger_than_its_disk(lab: Lab) -> None:
+    own(lab)
+    acts = [MODEL, REPAIR, {"do": "shell", "command": "head -c 5M /dev/urandom > r; for n in 1 2 3; do ln r r$n; done"}]
+    adapter = lab.puppet("links", acts, limits={"memory_mb": 256, "pids": 128, "disk_mb": 8})
+    _, records = lab.sweep(adapter, fixture="own", infra_attempts=3)
+    assert [(record.outcome, record.attempt) for record in records] == [("passed", 1)], records[0].reason
+    assert records[0].findings == []
+
+
 @pytest.mark.parametrize("also", ["true", "mv /workspace/own /home/agent/away"])
 def test_a_guest_that_the_agent_killed_over_a_large_workspace_is_no_infra(lab: Lab, also: str) -> None:
     own(lab)
